@@ -9,6 +9,8 @@
 | `gdpo` | several rewards, each a z-score before they are added |
 | `shrunk` | r - mean of the group, shrunk towards the mean of all rows |
 | `partition_baseline` | r - (1/b) log mean exp(b r) |
+| `best_of_k` | what a rollout adds to the best of k (pass@k) |
+| `segment_weights`, `tree_roots` | shares of the reward of a trajectory that called others |
 | `fixed_baseline`, `ema_baseline` | r - a number; r - a running mean |
 | `whiten`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline` | over all tokens |
 | `discounted_returns`, `gigpo`, `empg` | steps of trajectories |
@@ -20,6 +22,7 @@ reward stays missing. Functions that differ from that say so.
 """
 
 from karl_fast._core import (
+    best_of_k,
     by_convention,
     centre,
     discounted_returns,
@@ -31,7 +34,9 @@ from karl_fast._core import (
     partition_baseline,
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
+    segment_weights,
     shrunk,
+    tree_roots,
     whiten,
     zscore,
 )
@@ -45,6 +50,7 @@ __all__ = [
     "Ema",
     "EmaAdvantages",
     "Gigpo",
+    "best_of_k",
     "by_convention",
     "centre",
     "discounted_returns",
@@ -58,8 +64,10 @@ __all__ = [
     "partition_baseline",
     "reinforce_plus_plus",
     "reinforce_plus_plus_baseline",
+    "segment_weights",
     "shrunk",
     "state_ids",
+    "tree_roots",
     "whiten",
     "zscore",
 ]

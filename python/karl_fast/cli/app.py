@@ -49,6 +49,7 @@ SECTIONS = {
         "export": "Write an adapter for mlx-lm, PEFT, llama.cpp or Ollama.",
     },
     "Judge": {
+        "surprisal": "Measure how far a model is from writing each row itself.",
         "eval": "Evaluate a model or an adapter: held-out loss, or rewards.",
         "promote": "Put an adapter in use (the link current), if it is better.",
         "rollback": "Put the adapter before the last promotion in use again.",

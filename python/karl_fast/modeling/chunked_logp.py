@@ -70,9 +70,12 @@ def chunk_rows(vocabulary: int) -> int:
 
 def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
     """Compute the log-probability of each target, in float32. [N, V], [N] -> [N]"""
-    scaled = logits.astype(mx.float32)
-    chosen_logits = mx.take_along_axis(scaled, targets[:, None], axis=-1)[:, 0]
-    return chosen_logits - mx.logsumexp(scaled, axis=-1)
+    return chosen_logits(logits, targets) - mx.logsumexp(logits.astype(mx.float32), axis=-1)
+
+
+def chosen_logits(logits: mx.array, targets: mx.array) -> mx.array:
+    """Return the logit of each target, in float32. [N, V], [N] -> [N]"""
+    return mx.take_along_axis(logits.astype(mx.float32), targets[:, None], axis=-1)[:, 0]
 
 
 def entropies(logits: mx.array) -> mx.array:
@@ -213,13 +216,17 @@ def _target_columns(targets: mx.array, names: Iterable[str]) -> Iterator[tuple[s
 def quantities(
     logits: mx.array, targets: mx.array, names: Sequence[str], reference: ReferenceLogits | None = None
 ) -> Arrays:
-    """Compute quantities of tokens by name, as in `other_names`, ``entropy`` and ``divergence``. [N, V], [N] -> [N]
+    """Compute quantities of tokens by name. [N, V], [N] -> [N]
 
+    They are those of `other_names`, ``entropy``, ``divergence`` and ``gap``: how much likelier the likeliest token is
+    than the target, in nats, which has no slope.
     Where there are other tokens in the place of each, the targets have a further column for each of them. [N, 1 + C]
     """
     values = {name: log_probabilities(logits, column) for name, column in _target_columns(targets, names)}
     if "entropy" in names:
         values["entropy"] = entropies(logits)
+    if "gap" in names:
+        values["gap"] = logits.astype(mx.float32).max(axis=-1) - chosen_logits(logits, targets)
     if reference is not None:
         other = reference.logits(slice(None))
         values["divergence"] = divergences(logits, other, reference.direction, reference.support)

@@ -345,6 +345,16 @@ def estimate_teacher(policy: TokenPolicy, longer: int, *, own: bool) -> TeacherM
     return TeacherMemory(weights, hidden, longer, passes.forward, partial(_cache_bytes, measure_caches(policy)))
 
 
+def estimate_student(policy: Policy, config: dict[str, Any], settings: Online) -> TeacherMemory:
+    """Return the plan of a student: its weights and its optimizer stay beside those of the policy.
+
+    Its steps come after those of the policy, and take what these have given back.
+    """
+    plan = estimate_teacher(policy, 0, own=False)
+    shape = estimate_round(policy, settings, config).memory.shape
+    return replace(plan, weights=plan.weights + shape.adapter)
+
+
 def estimate_round(
     policy: TokenPolicy,
     settings: Online,

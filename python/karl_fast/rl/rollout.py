@@ -71,12 +71,19 @@ class Prompt:
         number: of its line, from 0.
         messages: of the conversation before the first turn.
         columns: all other fields of the line, which reward functions get by name.
+        unprivileged: messages that a student sees in the place of those above; None where there is no student.
     """
 
     id: str
     number: int
     messages: tuple[Mapping[str, Any], ...]
     columns: Mapping[str, Any] = field(default_factory=dict)
+    unprivileged: tuple[Mapping[str, Any], ...] | None = None
+
+    @property
+    def logged(self) -> tuple[Mapping[str, Any], ...]:
+        """Messages of the log of rollouts, which others may learn from."""
+        return self.messages if self.unprivileged is None else self.unprivileged
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +259,7 @@ class RolloutLine:
 def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> RolloutLine:
     """Return the line of a rollout, with the entropies of its tokens if asked for."""
     record: dict[str, Any] = {
-        "messages": [*rollout.prompt.messages, *rollout.messages],
+        "messages": [*rollout.prompt.logged, *rollout.messages],
         "prompt_id": rollout.prompt.id,
         "components": rollout.components,
         "missing": rollout.missing,
@@ -293,7 +300,7 @@ def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
             id=line["id"],
             prompt=prompt,
             group=int(line["group"]),
-            messages=tuple(line["messages"][len(prompt.messages) :]),
+            messages=tuple(line["messages"][len(prompt.logged) :]),
             states=tuple(line["states"]),
             turn_rewards=tuple(line["turn_rewards"]),
             finish=line["finish"],

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.rollout import FinishedRollouts, Rollout
     from karl_fast.rl.settings import Online
     from karl_fast.rl.setup import OnlineRun, OnlineViewer
+    from karl_fast.rl.student import Student
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
         version=now.step,
         on_rollouts=lambda fresh: prepare.begin([*fresh, *replayed], version=now.step),
         finished=run.finished,
+        student=run.student,
     )
     draw_seconds = time.perf_counter() - start
     prepared = prepare([*drawn.learned(), *replayed], version=now.step, seed=seed)
@@ -197,6 +199,8 @@ def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
         prepared, seed=seed, set_learning_rate=run.set_learning_rate, meanwhile=log.compute_before_step
     )
     metrics = log.metrics(learned) | replay_metrics
+    if run.student is not None:
+        metrics |= run.student.learn(drawn.learned(), seed=seed, set_learning_rate=run.set_rate_of)
     log.write(learned)
     metrics |= {"draw_seconds": draw_seconds, "seconds": time.perf_counter() - start}
     tokens = sum(rollout.length for rollout in drawn.rollouts)
@@ -273,6 +277,7 @@ def draw_round(
     version: int,
     on_rollouts: Callable[[list[Rollout]], None],
     finished: FinishedRollouts | None = None,
+    student: Student | None = None,
 ) -> RoundRollouts:
     """Draw the groups of a round.
 
@@ -284,6 +289,7 @@ def draw_round(
         on_rollouts: called with the rollouts to learn from before they are rewarded, if the choice of groups does not
             depend on rewards.
         finished: record of rollouts that a run was resumed with.
+        student: whose learnability enters the rewards; None without one.
 
     Returns:
         All rollouts. With ``draws`` above 1, P groups with different outcomes are chosen, or fewer when the draws are
@@ -296,7 +302,8 @@ def draw_round(
         start = first + result.draws * count
         stream = np.random.SeedSequence([settings.training.seed, round, result.draws]).generate_state(1, np.uint64)
         rollouts, failures = collector(prompts, first=start, seed=int(stream[0]), version=version, **options)
-        result.rollouts += _add_length_penalty(rollouts, settings)
+        rollouts = _add_length_penalty(rollouts, settings)
+        result.rollouts += rollouts if student is None else student.reward(rollouts)
         result.failures += failures
         result.draws += 1
     first_draw = list(range(first, first + count))

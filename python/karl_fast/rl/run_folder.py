@@ -27,7 +27,7 @@ from karl_fast._suggest import suggest_path
 from karl_fast.errors import CheckpointError, FileError, OutputExistsError, UsageError
 from karl_fast.modeling import checkpoint
 from karl_fast.modeling.checkpoint import METRICS_FILE
-from karl_fast.rl import held_out
+from karl_fast.rl import held_out, student
 from karl_fast.rl.rollout import FINISHED_FILE, ROLLOUTS_FILE, busy_error, is_written
 
 if TYPE_CHECKING:
@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 
 ROUNDS_FOLDER = "rounds"
 
+STUDENT_SUFFIX = ".student.safetensors"
+"""End of the name of the file of a round with the student and its optimizer."""
+
 RUN_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, METRICS_FILE, ROLLOUTS_FILE, held_out.FILE, _seen_hashes.FILE)
 """Files of a run; its folders are not among them."""
 
 BEST_FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, _seen_hashes.FILE)
 """Files of the best adapter."""
 
-OWN_NAMES = (*RUN_FILES, FINISHED_FILE, checkpoint.FOLDER, ROUNDS_FOLDER, held_out.BEST)
+OWN_NAMES = (*RUN_FILES, FINISHED_FILE, checkpoint.FOLDER, ROUNDS_FOLDER, held_out.BEST, student.FOLDER)
 
 
 @dataclass
@@ -87,18 +90,24 @@ class Progress:
     held_out: dict[str, Any] = field(default_factory=dict)
 
 
-def save_progress(out: Path, progress: Progress, partition: Partition | None) -> None:
+def save_progress(
+    out: Path, progress: Progress, partition: Partition | None, taught: student.Student | None = None
+) -> None:
     """Write it whole."""
     folder = out / ROUNDS_FOLDER
     with _atomic.name_file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if partition is not None:
         partition.save(folder / f"{progress.round:07d}.safetensors")
+    if taught is not None:
+        taught.save(folder / f"{progress.round:07d}{STUDENT_SUFFIX}")
     text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
     _atomic.write_file(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
 
 
-def load_progress(out: Path, round: int, partition: Partition | None) -> Progress:
+def load_progress(
+    out: Path, round: int, partition: Partition | None, taught: student.Student | None = None
+) -> Progress:
     """Load the state that belongs to the checkpoint of a round.
 
     Raises:
@@ -111,14 +120,16 @@ def load_progress(out: Path, round: int, partition: Partition | None) -> Progres
         raise CheckpointError(f"{place} is damaged or gone") from error
     if partition is not None:
         partition.load(place.with_suffix(".safetensors"))
+    if taught is not None:
+        taught.load(place.with_suffix(STUDENT_SUFFIX))
     return progress
 
 
 def remove_old_progress(out: Path, rounds: set[int]) -> None:
     """Remove files that belong to no checkpoint."""
-    for suffix in (".json", ".safetensors"):
+    for suffix in (".json", ".safetensors", STUDENT_SUFFIX):
         for place in (out / ROUNDS_FOLDER).glob("[0-9]" * 7 + suffix):
-            if int(place.stem) not in rounds:
+            if int(place.name[:7]) not in rounds:
                 place.unlink(missing_ok=True)
 
 
@@ -191,9 +202,10 @@ def remove_run(out: Path) -> None:
         for folder in (out, out / checkpoint.FOLDER, out / ROUNDS_FOLDER):
             _atomic.remove_unfinished(folder)
         remove_old_progress(out, set())
-        if (out / held_out.BEST).is_dir():
-            _atomic.remove_unfinished(out / held_out.BEST)
-            _atomic.remove_files(out / held_out.BEST, BEST_FILES)
+        for folder in (out / held_out.BEST, out / student.FOLDER):
+            if folder.is_dir():
+                _atomic.remove_unfinished(folder)
+                _atomic.remove_files(folder, BEST_FILES)
         for name in RUN_FILES:
             (out / name).unlink(missing_ok=True)
     for name in (checkpoint.FOLDER, ROUNDS_FOLDER):
@@ -212,6 +224,7 @@ def hash_inputs(settings: Online) -> dict[str, str]:
     names = [
         settings.model,
         settings.teacher,
+        settings.student,
         settings.environment or "",
         *settings.rewards,
         settings.prompts,

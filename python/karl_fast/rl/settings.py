@@ -50,6 +50,10 @@ KVCacheKind = Literal["full", "8-bit"]
 
 Priority = Literal["age", "accuracy-error"]
 
+StudentRecipe = Literal["surprisal-gate", "sft"]
+
+StudentReward = Literal["learnability", "surprisal"]
+
 Weighting = Literal[
     "auto", "off", "token-truncate", "token-mask", "sequence-truncate", "sequence-mask", "geometric-mask"
 ]
@@ -171,6 +175,24 @@ class Online:
         "the run starts, which see the teacher_prompt of a prompt in its place.",
     )
     teacher_adapter: str = setting("", RUN, "Adapter of the teacher: the folder of a run. [default: none]")
+    student: str = setting(
+        "",
+        RUN,
+        "Student that the policy teaches: a model, as --model names it. The policy then sees the teacher_prompt of a "
+        "prompt in its place, and the student, which learns from its rollouts, the prompt.",
+    )
+    student_recipe: StudentRecipe = setting(
+        "surprisal-gate",
+        UPDATES,
+        "What the student learns a rollout by: surprisal-gate, tokens that surprise it hardly count; sft, all alike.",
+    )
+    student_reward: StudentReward = setting(
+        "learnability",
+        REWARDS,
+        "Reward of the policy with a student: learnability, the reward times exp(-p spike), with the spike of its "
+        "surprise; surprisal, the reward less p times its mean surprisal.",
+    )
+    student_penalty: float = setting(0.5, REWARDS, "p of --student-reward, a nat.", bounds=FROM_ZERO)
     rewards: dict[str, float] = setting(
         dict,
         REWARDS,
@@ -361,6 +383,8 @@ class Online:
         if self.teacher_adapter and self.teacher in ("", *SELF_TEACHERS):
             own = f"teacher is {self.teacher}, the policy itself" if self.teacher else "there is no teacher"
             raise UsageError(f"teacher_adapter is set, and {own}", "teacher_adapter", "teacher")
+        if self.student and self.replay.groups:
+            raise UsageError("student is set, and rollouts of the replay are of another teacher", "student", "replay")
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 
@@ -384,7 +408,18 @@ FUNCTIONS = ("token_rewards", "labels", "baseline")
 """Settings that name a function of a file."""
 
 PATHS = (
-    *("model", "prompts", "eval_prompts", "out", "adapter", "teacher", "teacher_adapter", "environment", "recipe"),
+    *(
+        "model",
+        "prompts",
+        "eval_prompts",
+        "out",
+        "adapter",
+        "teacher",
+        "teacher_adapter",
+        "student",
+        "environment",
+        "recipe",
+    ),
     *FUNCTIONS,
 )
 """Settings that may name a file, relative to the folder of the configuration."""

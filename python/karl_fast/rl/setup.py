@@ -74,6 +74,7 @@ from karl_fast.rl.run_folder import (
 )
 from karl_fast.rl.settings import FUNCTIONS, SELF_TEACHERS, Online, load_recipe, read_prompts
 from karl_fast.rl.steps import StepDecoder, StepForward
+from karl_fast.rl.student import Student, swap_prompts
 from karl_fast.rl.task_functions import TaskFunctions
 from karl_fast.rl.teacher import (
     Teacher,
@@ -156,6 +157,7 @@ class OnlineRun:
     monitor: AlarmMonitor
     checkpoints: Checkpoints
     need: RoundNeed
+    student: Student | None = None
     identity: dict[str, Any] = field(default_factory=dict)
     seen_before: _seen_hashes.Seen = field(default_factory=_seen_hashes.Seen)
     held_out: held_out.HeldOut | None = None
@@ -185,6 +187,10 @@ class OnlineRun:
         """Set the optimizer up for a step of this round."""
         optimizer.set_learning_rate(self.learner.optimizer, self.settings.training, self.rate(number))
 
+    def set_rate_of(self, other: Any, number: int) -> None:
+        """Set the optimizer of the student up for a step of this round."""
+        optimizer.set_learning_rate(other, self.settings.training, self.rate(number))
+
     @property
     def stopped(self) -> bool:
         """True if held-out prompts ended the run early."""
@@ -195,13 +201,16 @@ class OnlineRun:
         """Hashes of the prompts that it learns from or chooses on, and of those of the adapter that it starts from."""
         prompts = [*self.prompt_set.prompts, *(self.held_out.prompts if self.held_out else [])]
         hashes = _seen_hashes.hash_prompts(
-            (prompt.messages for prompt in prompts), (prompt.columns.get("group") for prompt in prompts)
+            (prompt.logged for prompt in prompts), (prompt.columns.get("group") for prompt in prompts)
         )
         return hashes | self.seen_before
 
     def keep_best(self) -> None:
         """Write the present weights as the best adapter by held-out prompts."""
-        held_out.keep_best(self.out / held_out.BEST, self.policy.model, self.checkpoints.config)
+        model, config = self.policy.model, self.checkpoints.config
+        if self.student is not None:  # that attempted them
+            model, config = self.student.policy.model, self.student.config
+        held_out.keep_best(self.out / held_out.BEST, model, config)
         _seen_hashes.write_seen(self.out / held_out.BEST, self.seen_hashes)
 
     def close(self) -> None:
@@ -232,10 +241,12 @@ class OnlineRun:
         now.curriculum = self.curriculum.state()
         now.replay, now.replay_errors = list(self.buffer.groups), list(self.buffer.errors.values())
         now.held_out = {} if self.held_out is None else self.held_out.state()
-        save_progress(out, now, self.learner.partition)
+        save_progress(out, now, self.learner.partition, self.student)
         self.checkpoints.save(
             self.policy.model, self.learner.optimizer, TrainingState(step=now.round, settings=self.identity)
         )
+        if self.student is not None:
+            self.student.write_adapter(out)
         self.finished.clear()
         remove_old_progress(out, {int(place.name) for place in self.checkpoints.folders()})
         self.saved_at = time.monotonic()
@@ -262,6 +273,12 @@ class RunModels:
     config: dict[str, Any]
     teacher: Teacher | None
     start_remark: str | None
+    student: tuple[TokenPolicy, dict[str, Any]] | None = None
+
+    @property
+    def learner(self) -> TokenPolicy | StepPolicy:
+        """Policy that held-out prompts are attempted by: the student, if there is one."""
+        return self.policy if self.student is None else self.student[0]
 
 
 def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:
@@ -278,7 +295,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         models = _load_models(settings, inputs, resume=resume)
         settings = restore_settings(settings, models.config) if resume else settings
     prompt_set = _fit_prompts(settings, models.policy, inputs.prompts)
-    held_out_set = _fit_prompts(settings, models.policy, inputs.unseen) if inputs.unseen else None
+    held_out_set = _fit_prompts(settings, models.learner, inputs.unseen) if inputs.unseen else None
     longest = max(each.longest for each in (prompt_set, held_out_set) if each is not None)
     sizes = memory.Sizes.of_run(settings, longest, models.policy)
     remarks = _remarks(settings, inputs.recipe, models, sizes)
@@ -288,7 +305,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     run = _build_run(settings, began / settings.out, inputs, models, prompt_set, need)
     run.identity, run.seen_before, run.remarks = identity, seen_before, remarks
     if held_out_set is not None:
-        run.held_out = build_held_out(settings, run.collector, held_out_set.prompts)
+        run.held_out = build_held_out(settings, run.collector, held_out_set.prompts, models.learner)
     if resume and run.checkpoints.folders():
         _restore_checkpoint(run)
     _open_files(run, anew=not run.progress.round)
@@ -320,6 +337,7 @@ def _build_run(
         monitor=AlarmMonitor(settings.alarms, rewards=recipe.objective.reads_rewards),
         checkpoints=Checkpoints(out, models.config, settings.training.keep),
         need=need,
+        student=None if models.student is None else build_student(settings, *models.student),
     )
 
 
@@ -331,18 +349,35 @@ def _read_inputs(settings: Online, began: Path) -> RunInputs:
     reward_functions = build_reward_functions(settings, began, needed=recipe.objective.reads_rewards)
     if settings.teacher:
         check_teacher_prompts(prompts, settings.teacher)
+    if settings.student:
+        prompts = swap_prompts(prompts)
     return RunInputs(recipe, prompts, unseen, make, reward_functions, build_task_functions(settings, began))
 
 
 def _load_models(settings: Online, inputs: RunInputs, *, resume: bool) -> RunModels:
-    """Load the policy, and its teacher."""
+    """Load the policy, and its teacher or student."""
     policy, config = load_policy(settings)
     check_kind(settings, inputs.recipe, policy)
     teacher = build_teacher(settings, inputs.recipe, policy, inputs.prompts)
     remark = describe_start(settings, config)
     if resume and remark is None and "base" in config:
         remark = adapters.other_base_remark(Path(settings.out), config["base"])
-    return RunModels(policy, config, teacher, remark)
+    return RunModels(policy, config, teacher, remark, _load_student(settings, policy))
+
+
+def _load_student(settings: Online, policy: TokenPolicy | StepPolicy) -> tuple[TokenPolicy, dict[str, Any]] | None:
+    """Load the student with the configuration of its adapter; None where there is none.
+
+    Raises:
+        UsageError: it does not read the tokens of the policy.
+    """
+    if not settings.student:
+        return None
+    student, config = load_policy(replace(settings, model=settings.student, adapter=""))
+    if is_step_policy(student) or is_step_policy(policy):
+        raise UsageError("student is set, and a model that draws in steps has no next token", "student", "model")
+    check_same_vocabulary(policy, student, settings.student)
+    return student, config
 
 
 def _remarks(settings: Online, recipe: Recipe, models: RunModels, sizes: Sizes) -> list[str]:
@@ -381,6 +416,8 @@ def _plan_memory(
         own = teacher.policy is policy
         longest = max(len(teacher.prompt_tokens(prompt)) for prompt in prompts)
         other = memory.estimate_teacher(teacher.policy, longest - sizes.prompt, own=own)
+    elif models.student is not None:
+        other = memory.estimate_student(*models.student, settings)
     plan = memory.estimate_round(
         policy, settings, models.config, divergence=divergence, log_z=learns_log_z(recipe), teacher=other
     ).settle_segments(sizes)
@@ -407,7 +444,7 @@ def _restore_checkpoint(run: OnlineRun) -> None:
     state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
     if run.settings.rounds < state.step:
         raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
-    now = run.progress = load_progress(out, state.step, learner.partition)
+    now = run.progress = load_progress(out, state.step, learner.partition, run.student)
     run.monitor.flat, run.monitor.skipped, run.monitor.idle = now.flat, now.skipped, now.idle
     run.curriculum.restore(now.curriculum)
     if run.held_out is not None:
@@ -854,6 +891,18 @@ def build_step_forward(settings: Online, policy: StepPolicy, divergence: str | N
     return StepForward(policy, settings.temperature, settings.steps or policy.steps, divergence)
 
 
+def build_student(settings: Online, policy: TokenPolicy, config: dict[str, Any]) -> Student:
+    """Return the student that learns from the rollouts of the policy."""
+    learner = build_learner(replace(settings, candidates=1), load_recipe(settings.student_recipe), policy)
+    return Student(
+        learner,
+        config,
+        reward=settings.student_reward,
+        penalty=settings.student_penalty,
+        micro_batch=settings.micro_batch,
+    )
+
+
 def _build_partition(settings: Online, recipe: Recipe, policy: TokenPolicy) -> Partition | None:
     if not learns_log_z(recipe):
         return None
@@ -912,13 +961,15 @@ def build_attempt_decoder(
     return Decoder(policy, temperature, entropy=False)
 
 
-def build_held_out(settings: Online, collector: Collector, prompts: list[Prompt]) -> HeldOut:
-    """Return the evaluation of held-out prompts by the policy of a run."""
+def build_held_out(
+    settings: Online, collector: Collector, prompts: list[Prompt], policy: TokenPolicy | StepPolicy
+) -> HeldOut:
+    """Return the evaluation of held-out prompts by a policy of a run."""
     temperature = settings.temperature if settings.eval_temperature is None else settings.eval_temperature
     attempts = replace(collector.sampling, group_size=settings.eval_attempts)
     own = replace(
         collector,
-        decoder=build_attempt_decoder(settings, collector.policy, temperature),
+        decoder=build_attempt_decoder(settings, policy, temperature),
         sampling=attempts,
         task_functions=None,  # nothing is learned from an attempt
     )

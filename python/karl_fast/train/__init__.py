@@ -7,6 +7,8 @@
 | `Trained` | the result of a run |
 | `evaluate` | the held-out loss, and the difference of two adapters with its interval |
 | `LossEvaluation`, `Loss`, `Difference` | the result of that |
+| `surprisal` | how far a model is from writing each row of a log itself |
+| `SurprisalSettings`, `SurprisalResult` | settings and result of that |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 """
@@ -21,11 +23,25 @@ from karl_fast.train.settings import GB, Training
 
 if TYPE_CHECKING:
     from karl_fast.train.evaluation import Difference, Loss, LossEvaluation, evaluate
+    from karl_fast.train.learnability import SurprisalResult, SurprisalSettings, surprisal
     from karl_fast.train.setup import OfflineRun, Viewer
 
-__all__ = ["Difference", "Loss", "LossEvaluation", "Trained", "Training", "evaluate", "train"]
+__all__ = [
+    "Difference",
+    "Loss",
+    "LossEvaluation",
+    "SurprisalResult",
+    "SurprisalSettings",
+    "Trained",
+    "Training",
+    "evaluate",
+    "surprisal",
+    "train",
+]
 
-HOMES = {"Difference": "evaluation", "LossEvaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
+HOMES = dict.fromkeys(("Difference", "LossEvaluation", "Loss", "evaluate"), "evaluation") | dict.fromkeys(
+    ("SurprisalResult", "SurprisalSettings", "surprisal"), "learnability"
+)
 """Home modules of public names that need NumPy; loaded on first use."""
 
 

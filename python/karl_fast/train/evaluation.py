@@ -270,7 +270,7 @@ def _score_rows(
     examples, account = prepare_examples(rows, texts, settings, place)
     batches = validation_batches(examples, settings.batch_size, -1, settings.seed)
     report.begin(sum(map(len, examples)))
-    scorer = _scorer(loaded.model, settings, max(map(len, examples)))
+    scorer = build_scorer(loaded.model, settings, max(map(len, examples)))
     nats, counts = scorer.losses(examples, batches, report.add)
     remark = scorer.sharing.remark()
     noted = [remark for remark in (loaded.remark, remark) if remark is not None]
@@ -278,7 +278,7 @@ def _score_rows(
     return _ExampleLosses(examples, nats, counts, asdict(account), remarks, loaded.remark)
 
 
-def _scorer(model: Any, settings: Training, longest: int) -> Scorer:
+def build_scorer(model: Any, settings: Training, longest: int) -> Scorer:
     """Return the scorer of a model: in segments of `SEGMENT` tokens if no length is set and the model allows it."""
     model.freeze()  # a frozen model is tried for segments without a gradient
     length = settings.segment_tokens

@@ -66,9 +66,16 @@ class Scorer:
 
     def logp(self, batch: PaddedBatch) -> mx.array:
         """Compute the log-probability of each learned token, without dropout and without a gradient. [N]"""
+        return mx.array(self.quantities(batch, ("logp",))["logp"])
+
+    def quantities(self, batch: PaddedBatch, names: tuple[str, ...]) -> dict[str, NDArray[np.float32]]:
+        """Compute quantities of each learned token by name, without dropout and without a gradient. [N]"""
         self.model.eval()
         try:
-            return self.trained_logp(batch)
+            if (segments := self._segment_pass(batch, None, names=names)) is not None:
+                return segments.outputs(keep=False)
+            values = forward(self.body, self.head, batch.tokens, batch.places, self.rows, names)
+            return {name: np.array(array) for name, array in values.items()}
         finally:
             self.model.train()
 
@@ -98,10 +105,10 @@ class Scorer:
 
         return Traced(["logp"], batch.places.size, gradient)
 
-    def _segment_pass(self, batch: PaddedBatch, seed: int | None) -> SegmentPass | None:
+    def _segment_pass(self, batch: PaddedBatch, seed: int | None, **how: Any) -> SegmentPass | None:
         """Return the pass of a batch in segments, or with common prefixes; None where it passes whole."""
         shared = (lambda: self.carrier, self.head, self.rows, np.array(batch.tokens), batch.mask)
-        return pass_segments(*shared, length=self.segment_length, sharing=self.sharing, seed=seed)
+        return pass_segments(*shared, length=self.segment_length, sharing=self.sharing, seed=seed, **how)
 
     def _obstacle(self) -> str | None:
         """Return why rows with a common prefix do not have the same states, or none to carry on; None if they do."""

@@ -2,6 +2,7 @@
 
 ```text
 sft        -logp                           dft      -sg(p) logp
+surprisal-gate   -sg(g / mean g) logp, g = sigmoid(4 (logp + 2.5))
 boltzmann  -w logp, w of the data set      awr      -min(exp(A / t), 20) logp, A = r - mean of the group
 oapl       (t (logp - logp_ref) - (r - t log mean exp(r / t)))^2
 vargrad    (logp - logp_ref + log_z - b r)^2, log_z the optimum of the group
@@ -13,7 +14,7 @@ orpo       -logp_chosen - w ln sigmoid(odds_chosen - odds_rejected), of the mean
 kto        1 - sigmoid(t (D - z)) where wanted, 1 - sigmoid(t (z - D)) elsewhere
 ```
 
-logp is a token's in the first four, a row's from there on; ``ref`` is the model before training.
+logp is a token's in the first five, a row's from there on; ``ref`` is the model before training.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ Overlong = Literal["tail", "window", "drop", "error"]
 Rewritten = Literal["unroll", "error"]
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "linear", "cosine"]
-Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad", "dpo", "ipo", "simpo", "kto", "orpo"]
+Recipe = Literal[
+    "sft", "dft", "surprisal-gate", "boltzmann", "awr", "oapl", "vargrad", "dpo", "ipo", "simpo", "kto", "orpo"
+]
 Tracker = Literal["wandb", "trackio"]
 Length = int | Literal["auto"]
 
@@ -60,7 +62,8 @@ class Training:
     recipe: Recipe = setting(
         "sft",
         LOSS,
-        "Loss. sft: the log-likelihood. dft: each token scaled by its probability. boltzmann, awr: each row weighted "
+        "Loss. sft: the log-likelihood. dft: each token scaled by its probability. "
+        "surprisal-gate: tokens that surprise the model hardly count. boltzmann, awr: each row weighted "
         "by log_weight, by advantage. oapl, vargrad: log-ratios regressed on rewards, by group. dpo, ipo, simpo, orpo: "
         "the margin of chosen answers over rejected ones. kto: answers with a label.",
     )

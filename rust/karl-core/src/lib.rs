@@ -44,6 +44,7 @@ pub mod error;
 pub mod filter;
 pub mod group;
 pub mod kl;
+pub mod learnability;
 pub mod logsumexp;
 pub mod numeric;
 pub mod objective;

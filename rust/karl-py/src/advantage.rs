@@ -4,7 +4,8 @@
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
 use crate::boundary::array::{
-    Column, Reals, column, count, flags, freedom, fresh, groups, reals, threads, with_reals,
+    Column, Reals, column, count, flags, freedom, fresh, groups, groups_in_any_order, reals, threads,
+    with_reals,
 };
 use crate::boundary::error::{ArgumentError, UsageError};
 use crate::boundary::grouping::{Grouping, OptionalArgument, ragged, score};
@@ -12,7 +13,7 @@ use crate::boundary::release_gil::compute;
 use karl_core::Scratch;
 use karl_core::advantage::{
     self, CONVENTIONS, Convention, DeviationScope, Ema, Empg, Gdpo, Gigpo, Norm, Score, Shrunk,
-    StatisticsUnit, Steps, Whitening, set_scores as set_scores_of,
+    StatisticsUnit, Steps, TreeCredit, Whitening, set_scores as set_scores_of,
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -425,6 +426,101 @@ pub(crate) fn discounted_returns<'py>(
         compute(py, || advantage::discounted_returns(values, offsets, gamma, threads()))?
     });
     Ok(out.into_pyarray(py))
+}
+
+/// Compute what a rollout adds to the best of k rollouts of its group, on average over those k.
+///
+///     A_i = mean over S of max_{j in S} r_j - max_{j in S, j != i} r_j,    S: k rollouts of the group, i among them
+///
+/// Args:
+///     rewards: NaN for a missing one. float64. [B]
+///     group_ids: any integers, negative for no group. [B]
+///     k: rollouts of a choice, 2 or more.
+///
+/// Returns:
+///     float64, 0 in a group of fewer than k; NaN where the reward or the group is missing. [B]
+///
+/// Raises:
+///     ArgumentError: an infinite reward, or a k below 2.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Tang et al. 2025 (arXiv:2503.19595), for k equal to the size of the group.
+#[pyfunction]
+#[pyo3(signature = (rewards, group_ids, *, k))]
+pub(crate) fn best_of_k<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    group_ids: &Bound<'py, PyAny>,
+    k: i64,
+) -> PyResult<Scores<'py>> {
+    let (rewards, groups) =
+        (column::<f64>("rewards", rewards)?, groups_in_any_order("group_ids", group_ids)?);
+    let (rewards, k) = (rewards.as_slice()?, count("k", k)?);
+    Ok(compute(py, || advantage::best_of_k(rewards, &groups, k))?.into_pyarray(py))
+}
+
+/// Return the root of each trajectory, as rows.
+///
+/// Args:
+///     parents: row of the trajectory that called each, negative for none. int64. [B]
+///
+/// Returns:
+///     int64. [B]
+///
+/// Raises:
+///     ArgumentError: a parent that is no row, or trajectories that call each other in a circle.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+pub(crate) fn tree_roots<'py>(
+    py: Python<'py>,
+    parents: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let parents = column::<i64>("parents", parents)?;
+    let parents = parents.as_slice()?;
+    let roots = compute(py, || advantage::tree_roots(parents))?;
+    Ok(roots.into_iter().map(|row| row as i64).collect::<Vec<_>>().into_pyarray(py))
+}
+
+/// Return the weight of each segment of trees of trajectories, for the mean loss of its tokens.
+///
+///     tokens:  w_s = tokens of s / tokens of its tree
+///     calls:   w_s = 1 / segments of the root, or 1 / (callees * segments of its own trajectory) for one that was called
+///
+/// By tokens the weights of a tree add up to 1, and every token of it counts the same, whatever called what and wherever
+/// it was cut. By calls they add up to 1 without callees, and to 2 with them.
+///
+/// Args:
+///     parents: row of the trajectory that called each, negative for none. int64. [B]
+///     rows: the trajectory of each segment. int64. [S]
+///     tokens: number of tokens of each segment. int64. [S]
+///     credit: tokens or calls.
+///
+/// Returns:
+///     float64. [S]
+///
+/// Raises:
+///     ArgumentError: as `tree_roots`; a segment of no row, a negative count, or another credit.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: rl-experiments @667c1a8, `rlm_grpo`, for calls.
+#[pyfunction]
+#[pyo3(signature = (parents, rows, tokens, *, credit="tokens"))]
+pub(crate) fn segment_weights<'py>(
+    py: Python<'py>,
+    parents: &Bound<'py, PyAny>,
+    rows: &Bound<'py, PyAny>,
+    tokens: &Bound<'py, PyAny>,
+    credit: &str,
+) -> PyResult<Scores<'py>> {
+    let (parents, rows) = (column::<i64>("parents", parents)?, column::<i64>("rows", rows)?);
+    let tokens = column::<i64>("tokens", tokens)?;
+    let (parents, rows, tokens) = (parents.as_slice()?, rows.as_slice()?, tokens.as_slice()?);
+    let credit = match credit {
+        "tokens" => TreeCredit::Tokens,
+        "calls" => TreeCredit::Calls,
+        _ => return Err(UsageError::new_err(format!("credit is {credit:?}, wanted tokens or calls"))),
+    };
+    Ok(compute(py, || advantage::segment_weights(parents, rows, tokens, credit))?.into_pyarray(py))
 }
 
 /// Score each set by the best of its candidates in each direction; arrays are flat.

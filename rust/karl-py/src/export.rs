@@ -187,6 +187,12 @@ impl Draft {
         enter(py, None, |watch| self.inner.texts(self.log(), &lines[..count], self.threads, watch))
     }
 
+    /// Return the row of the log of each line of a split, in the order of `lines`.
+    fn line_rows(&self, split: usize) -> Vec<u32> {
+        let lines = self.splits.lines.get(split).map_or(&[][..], Vec::as_slice);
+        lines.iter().map(|&line| self.inner.rows[line]).collect()
+    }
+
     /// Write the directory, whole or not at all, with the manifest that a function gives for the names, sizes and
     /// hashes of the files. False, and nothing is written, where a record that was taken unread turns out to be no
     /// row: the draft is to be made again of judged ones.

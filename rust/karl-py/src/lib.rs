@@ -16,6 +16,7 @@ mod diversity;
 mod export;
 mod filter;
 mod kl;
+mod learnability;
 mod log;
 mod logsumexp;
 mod objective;
@@ -35,9 +36,9 @@ mod transcripts;
 mod _core {
     #[pymodule_export]
     use super::advantage::{
-        by_convention, centre, conventions, discounted_returns, ema_baseline, empg, fixed_baseline, gdpo,
-        gigpo, leave_one_out, maxrl, partition_baseline, reinforce_plus_plus, reinforce_plus_plus_baseline,
-        set_scores, shrunk, whiten, zscore,
+        best_of_k, by_convention, centre, conventions, discounted_returns, ema_baseline, empg,
+        fixed_baseline, gdpo, gigpo, leave_one_out, maxrl, partition_baseline, reinforce_plus_plus,
+        reinforce_plus_plus_baseline, segment_weights, set_scores, shrunk, tree_roots, whiten, zscore,
     };
     #[pymodule_export]
     use super::atomic_output::OutputTarget;
@@ -61,6 +62,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
+    #[pymodule_export]
+    use super::learnability::learnability;
     #[pymodule_export]
     use super::log::Log;
     #[pymodule_export]

@@ -8,7 +8,7 @@ use crate::boundary::error::{ArgumentError, DTypeError, UsageError, to_python};
 use crate::boundary::release_gil::compute;
 use karl_core::Offsets;
 use karl_core::objective::{
-    Advantages, Aggregate, Anchor, Balance, Clip, Correction, CorrectionLevel, Evaluation, Link, LogZ,
+    Advantages, Aggregate, Anchor, Balance, Clip, Correction, CorrectionLevel, Evaluation, Gate, Link, LogZ,
     Margin, Penalty, Per, PolicyGradient, Power, Preference, Ratio, Rollouts, Statistics, TargetPolicy,
     Turns, Update, WeightedLikelihood, balance as balance_of, correction_weights,
     linear_term as linear_term_of, policy_gradient as policy_gradient_of, policy_loss as loss_of,
@@ -613,13 +613,17 @@ pub(crate) fn objective_likelihood<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let columns = TokenColumns::of(logp, logp_old, None, mask, offsets)?;
     let weights = column::<f64>("weights", weights)?;
-    let scaled = match kind("term", term)?.as_str() {
-        "log-likelihood" => false,
-        "probability-scaled" => true,
-        other => return Err(unknown("term", other, "log-likelihood or probability-scaled")),
+    let number = |name: &str| term.getattr(name)?.extract::<f64>();
+    let gate = match kind("term", term)?.as_str() {
+        "log-likelihood" => Gate::Open,
+        "probability-scaled" => Gate::Probability,
+        "surprisal-gated" => Gate::Surprisal { kappa: number("kappa")?, gamma: number("gamma")? },
+        other => {
+            return Err(unknown("term", other, "log-likelihood, probability-scaled or surprisal-gated"));
+        }
     };
     let aggregate = aggregate_of(aggregate, Some(denominator))?;
-    let objective = WeightedLikelihood { weights: weights.as_slice()?, scaled, aggregate };
+    let objective = WeightedLikelihood { weights: weights.as_slice()?, gate, aggregate };
     of_dtype!(columns, T, {
         let (found, coefficients) = columns
             .run::<T, _>(py, |rollouts, out| weighted_likelihood_of(rollouts, &objective, out, threads()))?;

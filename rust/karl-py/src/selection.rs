@@ -38,12 +38,12 @@ pub(crate) struct Selection {
 impl Selection {
     /// Scores, judges and tempers every record of a log; where it has log-weights, those are taken instead of score,
     /// temperature and partition. `scores` stand in the place of those that `score` would give. With `half_life` weights
-    /// fall with the age of a record by the order of the log.
+    /// fall with the age of a record by the order of the log; `log_factors` are added to their logarithms.
     #[new]
     #[pyo3(signature = (
         log, *, weights, shaping=None, score, scores=None, ddof, eps, min_reward=None, drop_constant_groups,
-        variance_top_p=None, dedup, partition_by, ess=None, inverse_temperature=None, half_life=None, sampler, seed,
-        threads
+        variance_top_p=None, dedup, partition_by, ess=None, inverse_temperature=None, half_life=None, log_factors=None, sampler,
+        seed, threads
     ))]
     #[allow(
         clippy::too_many_arguments,
@@ -66,6 +66,7 @@ impl Selection {
         ess: Option<f64>,
         inverse_temperature: Option<f64>,
         half_life: Option<f64>,
+        log_factors: Option<&Bound<'_, PyAny>>,
         sampler: &str,
         seed: u64,
         threads: usize,
@@ -82,6 +83,7 @@ impl Selection {
         let (table, given) = (&log.get().inner, &log.get().log_weights);
         let partition = Partition::by_name(partition_by)?;
         let scores = scores.map(|scores| own_column("scores", scores)).transpose()?;
+        let factors = log_factors.map(|factors| own_column("log_factors", factors)).transpose()?;
         let (rewards, inner, verdicts, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
             let (inner, expected) =
@@ -91,11 +93,13 @@ impl Selection {
                         (None, Some(scores)) => select_scored(population, scores, &settings)?,
                         (None, None) => select(population, &settings)?,
                     };
-                    let inner = match half_life {
-                        Some(half_life) => {
-                            let times = table.order.as_deref().unwrap_or_default();
-                            inner.times(population, recency(times, half_life, threads)?, &settings)?
-                        }
+                    let aged = half_life
+                        .map(|half_life| {
+                            recency(table.order.as_deref().unwrap_or_default(), half_life, threads)
+                        })
+                        .transpose()?;
+                    let inner = match added(aged, factors) {
+                        Some(factors) => inner.times(population, factors, &settings)?,
                         None => inner,
                     };
                     let expected =
@@ -274,6 +278,14 @@ impl Selection {
 /// Return a copy of a column. `[B]`
 fn own_column(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     column::<f64>(name, object).and_then(|column| Ok(column.as_slice()?.to_vec()))
+}
+
+/// Return the sum of two columns of logarithms, of those there are.
+fn added(left: Option<Vec<f64>>, right: Option<Vec<f64>>) -> Option<Vec<f64>> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.iter().zip(&right).map(|(a, b)| a + b).collect()),
+        (left, right) => left.or(right),
+    }
 }
 
 fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {

@@ -1,4 +1,4 @@
-"""The single-paper rules equal their formulas: TPO, AWR, DG, Kondo, ASPO, R2VPO, VPO."""
+"""The single-paper rules equal their formulas: TPO, AWR, DG, Kondo, ASPO, R2VPO, VPO, pedagogy, trees."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from karl_fast import _core
+from karl_fast.advantage import segment_weights
+from karl_fast.errors import ArgumentError
 from karl_fast.objective import Batch, recipe
 from karl_fast.objective.axes.advantage import Given
 from karl_fast.objective.axes.aggregate import TokenMean
@@ -15,7 +18,7 @@ from karl_fast.objective.axes.clip import Delight, Flip, VariancePenalty
 from karl_fast.objective.axes.filter import KeepAll
 from karl_fast.objective.axes.kl import NoKL
 from karl_fast.objective.axes.kondo_gate import TopGated, gate_probabilities
-from karl_fast.objective.axes.likelihood import Exponential
+from karl_fast.objective.axes.likelihood import Exponential, SurprisalGated
 from karl_fast.objective.axes.set_score import directions, set_scores
 from karl_fast.objective.families.target_policy import Tilted
 from tests.tolerances import GOLDEN
@@ -158,3 +161,48 @@ def test_directions_are_uniform_and_shared_by_groups() -> None:
     np.testing.assert_allclose(drawn.sum(2), 1, rtol=1e-12)
     assert np.all(np.abs(drawn[0].mean(0) - 1 / 3) < 4 / np.sqrt(18 * 5000))
     assert np.all(np.abs(drawn[0].var(0) - 1 / 18) < 0.005)
+
+
+@pytest.mark.parametrize("beta", ["1e-06", "5.0", "1000.0"])
+def test_the_spike_of_a_trajectory_goes_from_the_mean_gap_to_the_largest(beta: str) -> None:
+    held = RULES[f"pedagogical_beta{beta}"]
+    logp = np.log(np.array(held["inputs"]["student_probs"]))
+    gaps = logp.max(1) - logp[np.arange(4), held["inputs"]["actions"]]
+    how = {"beta": held["inputs"]["beta"], "lambda_": held["inputs"]["lambda"]}
+    gap, spike, learnable = _core.learnability(gaps, np.array([0, 4]), **how)
+    np.testing.assert_allclose(gaps, held["outputs"]["gap"], rtol=GOLDEN, atol=1e-15)
+    np.testing.assert_allclose(gap, np.mean(held["outputs"]["gap"]), rtol=GOLDEN)
+    np.testing.assert_allclose(spike, held["outputs"]["spike"], rtol=1e-6)  # log of 1 + 1e-6 over 1e-6
+    np.testing.assert_allclose(learnable, held["outputs"]["G"], rtol=1e-6)
+
+
+def test_a_trajectory_without_tokens_has_no_learnability_and_a_gap_below_zero_is_refused() -> None:
+    columns = _core.learnability(np.array([1.0]), np.array([0, 0, 1]))
+    assert np.isnan([column[0] for column in columns]).all()
+    with pytest.raises(ArgumentError, match="gaps"):
+        _core.learnability(np.array([-0.5]), np.array([0, 1]))
+
+
+@pytest.mark.parametrize(("kappa", "gamma"), [(4.0, -2.5), (2.0, -3.5)])
+def test_a_gate_of_surprisal_weighs_the_tokens_of_a_row(kappa: float, gamma: float) -> None:
+    held = RULES[f"pedagogical_student_gate_k{kappa}_g{gamma}"]
+    logp = np.array([held["inputs"]["logp"]])
+    objective = replace(recipe("surprisal-gate").objective, term=SurprisalGated(kappa, gamma))
+    scored = objective.score(Batch(np.ones_like(logp, dtype=np.bool_)))
+    found = objective(logp, scored)
+    weights = np.array(held["outputs"]["w"])
+    assert found.loss == pytest.approx(held["outputs"]["loss"], rel=GOLDEN)
+    np.testing.assert_allclose(found.coefficients[0], -weights / weights.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_segments_of_a_tree_weigh_by_calls_as_in_the_source(number: int) -> None:
+    held = RULES[f"rlm_segment_weights_{number}"]
+    counts = [held["inputs"]["n_root_segments"], *held["inputs"]["child_segment_counts"]]
+    parents = np.array([-1] + [0] * (len(counts) - 1))
+    rows = np.repeat(np.arange(len(counts)), counts)
+    weights = segment_weights(parents, rows, np.ones(len(rows), dtype=np.int64), credit="calls")
+    expected = held["outputs"]["weights"]
+    flat = [*expected["root"], *(w for child in range(len(counts) - 1) for w in expected[f"child{child}"])]
+    np.testing.assert_allclose(weights, flat, rtol=GOLDEN)
+    assert weights.sum() == pytest.approx(held["outputs"]["total_weight"])

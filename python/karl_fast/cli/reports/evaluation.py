@@ -72,6 +72,30 @@ class Chunks:
         sys.stderr.write(f"warning   {clean(remark)}\n")
 
 
+class Rows:
+    """Printer of lines on stderr while the rows of a log are measured."""
+
+    def __init__(self) -> None:
+        self.estimate, self.printed = Estimate(), 0.0
+
+    def __call__(self, done: int, rows: int) -> None:
+        """Print the progress, if a line is due."""
+        now = time.monotonic()
+        if not self.printed:
+            self.estimate.begin(done)
+            before = f", {done:,} measured before" if done else ""
+            sys.stderr.write(f"measuring {counted(rows, 'row')}{before}\n")
+            self.printed = now
+        left = self.estimate.left(done, rows)
+        if left and now - self.printed >= EVERY_SECONDS:
+            self.printed = now
+            sys.stderr.write(f"measured  {done:,} of {counted(rows, 'row')}{left}\n")
+
+    def on_remark(self, remark: str) -> None:
+        """Print a remark."""
+        sys.stderr.write(f"warning   {clean(remark)}\n")
+
+
 class Tokens:
     """Printer of lines on stderr while tokens are judged: how many before the first, then an estimate."""
 

@@ -248,19 +248,8 @@ class BestOfK(OfGroups, Advantage):
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Compare the best of k rollouts with the best of the others among them."""
-        rewards, groups = kept_rewards(batch, keep).astype(np.float64), batch.need("group_ids")
-        rows = np.flatnonzero(~np.isnan(rewards) & (groups >= 0))
-        order = rows[np.lexsort((rewards[rows], groups[rows]))]
-        _, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
-        start, size = np.repeat(first, sizes), np.repeat(sizes, sizes)
-        place = np.arange(len(order)) - start
-        shares = np.where((place >= self.k - 1) & (size >= self.k), 1.0, 0.0)
-        for at in range(self.k - 1):  # C(place, k - 1) / C(size - 1, k - 1)
-            shares *= (place - at) / np.maximum(size - 1 - at, 1)
-        sums = np.cumsum(shares * np.diff(rewards[order], prepend=0.0))
-        advantages = np.full(len(rewards), np.nan)
-        advantages[order] = sums - sums[start]
-        return advantages
+        rewards = kept_rewards(batch, keep).astype(np.float64)
+        return kernels.best_of_k(rewards, batch.need("group_ids"), k=self.k)
 
 
 @dataclass(frozen=True)

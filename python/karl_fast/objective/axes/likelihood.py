@@ -27,6 +27,7 @@ __all__ = [
     "ProbabilityScaled",
     "RowWeight",
     "Sampler",
+    "SurprisalGated",
     "Term",
     "Uniform",
 ]
@@ -147,3 +148,21 @@ class ProbabilityScaled(Term):
     """
 
     kind: ClassVar[str] = "probability-scaled"
+
+
+@dataclass(frozen=True)
+class SurprisalGated(Term):
+    """``-sg(g / mean g) * logp``, ``g = sigmoid(kappa (logp - gamma))``: a token that surprises hardly counts.
+
+    ``gamma`` is the log-probability at which the gate is half open, ``kappa`` how sharp it is; the mean of the gates is
+    over the tokens of the row.
+    Reference: noahziems.com/pedagogical-rl; rl-experiments @879294c, ``pedagogy_sandbox``.
+    """
+
+    kappa: float = 4.0
+    gamma: float = -2.5
+    kind: ClassVar[str] = "surprisal-gated"
+
+    def __post_init__(self) -> None:
+        check_number("kappa", self.kappa, above=True)
+        check_number("gamma", self.gamma, -np.inf)

@@ -1,7 +1,7 @@
 """Recipes of the two small families: target policies and weighted likelihoods."""
 
 from karl_fast.objective.axes.advantage import Centre
-from karl_fast.objective.axes.aggregate import TokenMean
+from karl_fast.objective.axes.aggregate import SequenceMean, TokenMean
 from karl_fast.objective.axes.balance import TokenSumLength
 from karl_fast.objective.axes.filter import KeepAll
 from karl_fast.objective.axes.likelihood import (
@@ -10,6 +10,7 @@ from karl_fast.objective.axes.likelihood import (
     Exponential,
     LogLikelihood,
     ProbabilityScaled,
+    SurprisalGated,
     Uniform,
 )
 from karl_fast.objective.families.target_policy import TargetPolicy, Tilted
@@ -46,6 +47,13 @@ DFT = SFT.but(
     "DFT",
     "Wu et al. 2025 (arXiv:2508.05629)",
     term=(ProbabilityScaled(), "the probability as a detached weight [paper]"),
+)
+
+SURPRISAL_GATE = SFT.but(
+    "surprisal gate",
+    "noahziems.com/pedagogical-rl; rl-experiments @879294c, pedagogy_sandbox",
+    term=(SurprisalGated(4.0, -2.5), "kappa 4, gamma -2.5; the mean of a row's gates is 1 [code]"),
+    aggregate=(SequenceMean(), "mean over rows [code]"),
 )
 
 BOLTZMANN = SFT.but(

@@ -19,6 +19,8 @@
 //! | [`fixed_baseline`], [`ema_baseline`] | a number; a running mean in the order given |
 //! | [`whiten()`], [`reinforce_plus_plus`], [`reinforce_plus_plus_baseline`] | over all tokens |
 //! | [`discounted_returns`], [`gigpo()`], [`empg()`] | steps of trajectories |
+//! | [`best_of_k()`] | what a row adds to the best of k |
+//! | [`segment_weights`] | the share of each segment in a tree of calls |
 //! | [`Convention`] | the advantages of a trainer, defects included |
 //!
 //! Groups come as codes in any order, or end to end ([`Layout`]); rewards are f64 or f32, sums always f64.
@@ -38,6 +40,7 @@
 //! Sums fold the members of a group in row order.
 
 mod baseline;
+mod best_of_k;
 mod empg;
 pub(crate) mod engine;
 mod gdpo;
@@ -47,6 +50,7 @@ mod maxrl;
 mod returns;
 mod set_score;
 mod trainers;
+mod tree;
 mod whiten;
 mod zscore;
 
@@ -54,6 +58,7 @@ pub use baseline::centre;
 pub use baseline::partition_baseline;
 pub use baseline::{Ema, ema_baseline, fixed_baseline};
 pub use baseline::{Shrunk, shrunk};
+pub use best_of_k::best_of_k;
 pub use empg::{Empg, empg};
 pub use gdpo::Gdpo;
 pub use gigpo::{Credit, Gigpo, Norm, StatisticsUnit, Steps, gigpo};
@@ -62,6 +67,7 @@ pub use maxrl::maxrl;
 pub use returns::discounted_returns;
 pub use set_score::set_scores;
 pub use trainers::{CONVENTIONS, Convention, Missing, Single, Singleton};
+pub use tree::{TreeCredit, segment_weights, tree_roots};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{DeviationScope, zscore, zscore_over};
 

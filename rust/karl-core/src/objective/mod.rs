@@ -59,7 +59,7 @@ pub use balance::{Anchor, Balance, LogZ, Residuals, balance};
 pub use batch_statistics::{Evaluation, Statistics};
 pub use clip::{Bounds, Clip};
 pub use correction::{Correction, CorrectionLevel, Mismatch, correction_weights};
-pub use likelihood::{WeightedLikelihood, linear_term, weighted_likelihood};
+pub use likelihood::{Gate, WeightedLikelihood, linear_term, weighted_likelihood};
 pub use policy_gradient::{Penalty, PolicyGradient, policy_gradient, policy_loss};
 pub use preference::{Link, Margin, Margins, Preference, preference};
 pub use ratio::{Power, Ratio, row_log_ratio, token_log_ratio};

@@ -2,8 +2,8 @@
 
 use karl_core::Offsets;
 use karl_core::objective::{
-    Aggregate, Anchor, Balance, LogZ, Power, Residuals, Rollouts, TargetPolicy, WeightedLikelihood, balance,
-    linear_term, target_policy, weighted_likelihood,
+    Aggregate, Anchor, Balance, Gate, LogZ, Power, Residuals, Rollouts, TargetPolicy, WeightedLikelihood,
+    balance, linear_term, target_policy, weighted_likelihood,
 };
 
 use super::{close, offsets_of};
@@ -165,12 +165,12 @@ fn a_likelihood_weighs_rows_by_their_tokens_that_count_and_says_how_far_they_mov
     let offsets = Offsets::new("offsets", &[0, 3, 4], 4).unwrap();
     let batch = Rollouts::new(&logp, Some(&old), None, &mask, offsets).unwrap();
     let aggregate = Aggregate::SequenceMean { sequences: None };
-    let of = |scaled| {
-        let objective = WeightedLikelihood { weights: &[2.0, 0.5], scaled, aggregate };
+    let of = |gate| {
+        let objective = WeightedLikelihood { weights: &[2.0, 0.5], gate, aggregate };
         let mut out = [f64::NAN; 4];
         (weighted_likelihood(&batch, &objective, &mut out, 1).unwrap(), out)
     };
-    let (found, out) = of(false);
+    let (found, out) = of(Gate::Open);
     close(&[2.0 * found.loss], &[2.0 * 4.0 / 2.0 + 0.5 * ln2]);
     close(&out, &[-0.5, 0.0, -0.5, -0.25]);
     // Ratios 2, 2 and 1; the rollouts have the products 4 and 1.
@@ -178,10 +178,15 @@ fn a_likelihood_weighs_rows_by_their_tokens_that_count_and_says_how_far_they_mov
     assert_eq!((moved.tokens, moved.rollouts), (3, 2));
     close(&[moved.ratio, moved.ratio_max, moved.ratio_min], &[5.0 / 3.0, 2.0, 1.0]);
     close(&[moved.kl_old, moved.ratio_ess], &[2.0 * (1.0 - ln2) / 3.0, 25.0 / 17.0 / 2.0]);
-    let (found, out) = of(true);
+    let (found, out) = of(Gate::Probability);
     let [first, third] = [-1.0, -3.0].map(f64::exp);
     close(&[2.0 * found.loss], &[2.0 * (first + 3.0 * third) / 2.0 + 0.5 * 0.5 * ln2]);
     close(&out, &[-0.5 * first, 0.0, -0.5 * third, -0.125]);
+    let (kappa, gamma) = (4.0, -2.5);
+    let gates = [-1.0, -3.0, -ln2].map(|logp: f64| 1.0 / (1.0 + (kappa * (gamma - logp)).exp()));
+    let mean = gates[..2].iter().sum::<f64>() / 2.0;
+    let (_, out) = of(Gate::Surprisal { kappa, gamma });
+    close(&out, &[-0.5 * gates[0] / mean, 0.0, -0.5 * gates[1] / mean, -0.25]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Balances, target policies and likelihoods: coefficients and slopes by log Z are derivatives.
 
 use karl_core::objective::{
-    Anchor, Balance, LogZ, Power, TargetPolicy, WeightedLikelihood, balance, linear_term, target_policy,
-    weighted_likelihood,
+    Anchor, Balance, Gate, LogZ, Power, TargetPolicy, WeightedLikelihood, balance, linear_term,
+    target_policy, weighted_likelihood,
 };
 
 use super::{AGGREGATES, LENGTHS, STEP, batch};
@@ -110,7 +110,7 @@ fn target_policies_and_likelihoods_have_their_derivatives() {
         assert!(off < 1e-7, "{off}");
     }
     for aggregate in AGGREGATES {
-        let objective = WeightedLikelihood { weights: &batch.weights, scaled: false, aggregate };
+        let objective = WeightedLikelihood { weights: &batch.weights, gate: Gate::Open, aggregate };
         let off = batch.off(|logp| {
             let mut out = vec![f64::NAN; logp.len()];
             (weighted_likelihood(&batch.rollouts(logp), &objective, &mut out, 1).unwrap().loss, out)
@@ -123,7 +123,8 @@ fn target_policies_and_likelihoods_have_their_derivatives() {
         });
         assert!(off < 1e-7, "{off}");
     }
-    let scaled = WeightedLikelihood { weights: &batch.weights, scaled: true, aggregate: AGGREGATES[3] };
+    let scaled =
+        WeightedLikelihood { weights: &batch.weights, gate: Gate::Probability, aggregate: AGGREGATES[3] };
     let mut out = vec![f64::NAN; batch.logp.len()];
     weighted_likelihood(&batch.rollouts(&batch.logp), &scaled, &mut out, 1).unwrap();
     assert!((out[2] + 0.5 * batch.logp[2].exp() / 5.0).abs() < 1e-15);
