@@ -45,7 +45,7 @@ def naive(model: Path, row: dict[str, Any]) -> tuple[list[float], list[float]]:
     """Gap and log-probability of each learned token, from all logits of the row at once."""
     loaded = load(str(model))
     text = learnability.Renderer(loaded.tokenizer, loaded.ends, "assistant", "unroll", "auto").rendering(row).texts[0]
-    logits = np.array(loaded.model(mx.array([text.tokens]))[0].astype(mx.float32), dtype=np.float64)
+    logits = np.array(loaded.model(mx.array(np.array(text.tokens)[None]))[0].astype(mx.float32), dtype=np.float64)
     logp = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     places = [at for at in range(1, len(text.tokens)) if text.learned[at]]
     chosen = [float(logp[at - 1, text.tokens[at]]) for at in places]
