@@ -50,6 +50,7 @@ CASES = {
     "show": "show tiny.jsonl -n 3",
     "show-row": "show tiny.jsonl -n 1 --worst && show tiny.jsonl --row nothing",
     "skills-help": "skills --help",
+    "surprisal-help": "surprisal --help",
     "train-help": "train --help && train --help all",
     "eval-help": "eval --help && eval --help all",
     "export-help": "export --help",

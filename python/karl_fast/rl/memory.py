@@ -345,7 +345,7 @@ def estimate_teacher(policy: TokenPolicy, longer: int, *, own: bool) -> TeacherM
     return TeacherMemory(weights, hidden, longer, passes.forward, partial(_cache_bytes, measure_caches(policy)))
 
 
-def estimate_student(policy: Policy, config: dict[str, Any], settings: Online) -> TeacherMemory:
+def estimate_student(policy: TokenPolicy, config: dict[str, Any], settings: Online) -> TeacherMemory:
     """Return the plan of a student: its weights and its optimizer stay beside those of the policy.
 
     Its steps come after those of the policy, and take what these have given back.

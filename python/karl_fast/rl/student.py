@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.rl.learner import PolicyLearner
-    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.policy import TokenPolicy
     from karl_fast.rl.rollout import Prompt, Rollout
 
 FOLDER = "student"
@@ -66,7 +66,7 @@ class Student:
         self._prompts: dict[int, list[int]] = {}
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> TokenPolicy:
         """Policy that is taught."""
         return self.learner.forward.policy
 

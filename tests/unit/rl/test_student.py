@@ -106,8 +106,8 @@ def test_the_student_never_sees_what_only_the_teacher_is_shown(
         assert len(shown) == 3
     secret, *rest = run.policy.encode(run.prompt_set.prompts[0].messages)
     assert rest[:3] == run.student.policy.encode(run.prompt_set.prompts[0].unprivileged)[:3]
-    # The symbol may be in an answer that a policy drew itself; in front of an answer it never is. Passes of one token go
-    # on with such an answer.
+    # The symbol may be in an answer that a policy drew itself; in front of an answer it never is. Passes of one token
+    # go on with such an answer.
     for batch in seen:
         passes = [row for row in np.atleast_2d(np.array(batch)).tolist() if len(row) > 3]
         assert all(secret not in row[:3] for row in passes)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CLOSE = {"rel": 1e-4, "abs": 1e-5}
 """float32 logits of a few units, whose last bit is 2e-7 of them, through a model of two layers."""
 
+
 def rows() -> list[dict[str, Any]]:
     """A log of four conversations, one without an answer."""
     log: list[dict[str, Any]] = []

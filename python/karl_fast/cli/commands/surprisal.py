@@ -27,15 +27,13 @@ from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RUN
-from karl_fast.settings.toml import SettingsFile, load
+from karl_fast.settings.toml import SettingsFile
 from karl_fast.train.settings import DEFAULTS, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from karl_fast.train.learnability import SurprisalResult
-
-GROUPS = (READ, RUN)
 
 Model = Annotated[str | None, typer.Option("--model", help="The student: a folder, or the name of a model on the hub.")]
 AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="Adapter of the student.")]
@@ -58,12 +56,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing file."
         "--messages", "the file of --config", "karl-fast surprisal runs/ --model tiny-model -o measured.jsonl"
     ),
 )
-@options.add_settings(
-    Settings,
-    partial(load, names=options.setting_names(Settings, GROUPS)),
-    "Options from a TOML file, or from the manifest.json of a data set.",
-    GROUPS,
-)
+@options.add_log_settings(READ, RUN)
 def command(
     *,
     settings: Settings,
