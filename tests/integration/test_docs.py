@@ -106,7 +106,7 @@ def made(block: Block) -> list[list[str]]:
     return [found[1:] for found in words if len(found) > 1 and found[1].startswith("examples/")]
 
 
-LEARN = ("ablate", "cycle", "eval", "export", "rl", "train")
+LEARN = ("ablate", "cycle", "eval", "export", "rl", "surprisal", "train")
 """Commands that need the extra `train`."""
 
 HUB = "mlx-community/"
