@@ -96,7 +96,10 @@ fn begins_text(run: &[u8]) -> bool {
     }
     let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\n\r\t".contains(byte);
     let wide = || plain.chunks(2).all(|pair| is_text(&pair[0]) && pair.get(1).is_none_or(|&high| high == 0));
-    plain.iter().all(|byte| is_text(byte) || *byte >= 0x80) && plain.iter().any(is_text) || wide()
+    // A letter may be cut at the end of the first bytes; other damage would be found once all is decoded.
+    let is_valid = || str::from_utf8(&plain).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let text = plain.iter().all(|byte| is_text(byte) || *byte >= 0x80) && plain.iter().any(is_text);
+    text && is_valid() || wide()
 }
 
 /// Return the base64 as one secret, if its text has any.

@@ -10,14 +10,14 @@ pub(super) fn rarest(sign: &[u8]) -> usize {
 }
 
 /// Return about how many of a thousand bytes are this one, in rows of agents that write English and code.
-pub(super) fn frequency(byte: u8) -> u32 {
+pub(super) const fn frequency(byte: u8) -> u32 {
     /// From `a` on.
     #[rustfmt::skip]
     const LETTERS: [u32; 26] = [
         52, 10, 26, 24, 76, 16, 14, 20, 50, 2, 6, 30, 20, 47, 48, 20, 1, 46, 46, 62, 20, 8, 9, 6, 11, 2,
     ];
     match byte {
-        b'a'..=b'z' => LETTERS[usize::from(byte - b'a')],
+        b'a'..=b'z' => LETTERS[(byte - b'a') as usize],
         b' ' => 130,
         b'"' | b'_' | b'-' | b'/' | b'.' | b',' | b':' => 12,
         b'\\' | b'=' | b'(' | b')' | b'\'' => 10,

@@ -143,6 +143,9 @@ fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
         return None;
     }
     let to = floor(text, (from + REACH).min(text.len()));
+    if !(family.ahead)(&text[from..to]) {
+        return None;
+    }
     let hit = pattern(at).captures(&text[from..to])?;
     let secret = hit.name("secret").unwrap_or_else(|| hit.get_match());
     let end = if from + secret.end() == to { word_end(text, to) } else { from + secret.end() };
@@ -348,6 +351,75 @@ mod tests {
         let mut names: Vec<_> = short.map(|family| family.name).collect();
         names.dedup();
         assert_eq!(names, ["azure-ad", "vault", "yandex", "pagerduty", "telegram", "twilio", "recaptcha"]);
+    }
+
+    /// What a check of the text ahead leaves out, no pattern matches.
+    #[test]
+    fn every_match_passes_the_check_of_the_text_ahead() {
+        let pieces = [
+            "bearer",
+            "Bearer",
+            " ",
+            "\t",
+            "+",
+            "%20",
+            "abcdefgh",
+            "A1b2C3d4/_",
+            "bob:",
+            "s3cretWord",
+            "\"",
+            "'",
+            "\\",
+            "\n",
+            "|",
+            "curl",
+            "-u",
+            "-sSfu",
+            "--user",
+            "--proxy-user",
+            "=",
+            "identified",
+            "IDENTIFIED",
+            "by",
+            "BY",
+            "with",
+            "x'",
+            "machine",
+            "default",
+            "login",
+            "password",
+            "zip ",
+            "sqlcmd ",
+            "-P",
+            "-passin",
+            "-pass",
+            "pass:",
+            "echo ",
+            "printf ",
+            "sudo",
+            "passwd",
+            "chpasswd",
+            "é",
+        ];
+        let mut number = 7_usize;
+        let (mut tried, mut matches) = (0, 0);
+        for _ in 0..60_000 {
+            let mut text = String::new();
+            for _ in 0..10 {
+                number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                text.push_str(pieces[(number >> 40) % pieces.len()]);
+            }
+            for (at, family) in FAMILIES.iter().enumerate().filter(|(_, family)| !(family.ahead)("")) {
+                for sign in family.signs {
+                    for (from, _) in text.match_indices(sign) {
+                        let is_match = pattern(at).is_match(&text[from..]);
+                        assert!(!is_match || (family.ahead)(&text[from..]), "{} in {text:?}", family.name);
+                        (tried, matches) = (tried + 1, matches + usize::from(is_match));
+                    }
+                }
+            }
+        }
+        assert!(tried > 10_000 && matches > 500, "{tried} {matches}");
     }
 
     /// The tests link a `regex` with all tables, a wheel one without: there a pattern that needs one fails to

@@ -27,6 +27,9 @@ pub(super) struct Family {
     pub(super) check: fn(&str) -> bool,
     /// Check of the text before a match.
     pub(super) before: fn(&str) -> bool,
+    /// Check of the text from the sign on that every match passes: without it most signs would have a pattern compiled and
+    /// tried that words of English begin.
+    pub(super) ahead: fn(&str) -> bool,
     /// True if the form is so short that base64 may match it by chance: then matches inside base64 are
     /// rejected.
     pub(super) alone: bool,
@@ -39,7 +42,7 @@ const fn any(_: &str) -> bool {
 type PatternRow = (&'static str, &'static str, &'static [&'static str]);
 
 const fn family((name, pattern, signs): PatternRow) -> Family {
-    Family { name, pattern, signs, back: 0, check: any, before: any, alone: false }
+    Family { name, pattern, signs, back: 0, check: any, before: any, ahead: any, alone: false }
 }
 
 const fn checked(row: PatternRow, check: fn(&str) -> bool) -> Family {
@@ -48,6 +51,10 @@ const fn checked(row: PatternRow, check: fn(&str) -> bool) -> Family {
 
 const fn alone(row: PatternRow) -> Family {
     Family { alone: true, ..checked(row, is_random) }
+}
+
+const fn ahead(ahead: fn(&str) -> bool, family: Family) -> Family {
+    Family { ahead, ..family }
 }
 
 const fn behind(back: usize, row: PatternRow) -> Family {
@@ -358,11 +365,11 @@ const SEED: &str = concat!(
 #[rustfmt::skip]
 const COMMANDS: &[Family] = &[
     // Commands and headers
-    checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>|(?::|\||%(?:25)*3[Aa]|%(?:25)*7[Cc])[A-Za-z0-9]){16,}<pad>{0,2})", &["Bearer", "bearer"]), is_bearer),
-    checked(("bearer", r#"[Bb]earer(?:<ws>)+[A-Za-z0-9._-]{1,64}:(?P<secret>[^\s'"\\,;]{8,256})"#, &["Bearer", "bearer"]), is_bearer_password),
+    ahead(is_bearer_ahead, checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>|(?::|\||%(?:25)*3[Aa]|%(?:25)*7[Cc])[A-Za-z0-9]){16,}<pad>{0,2})", &["Bearer", "bearer"]), is_bearer)),
+    ahead(is_user_ahead, checked(("bearer", r#"[Bb]earer(?:<ws>)+[A-Za-z0-9._-]{1,64}:(?P<secret>[^\s'"\\,;]{8,256})"#, &["Bearer", "bearer"]), is_bearer_password)),
     checked(("basic-auth", r"[Bb]asic(?:<ws>)+(?P<secret><b64>{8,}<pad>{0,2})", &["Basic", "basic"]), is_basic),
     checked(("command-password", r#"[ '"](?:-u|--user|-a|--auth)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user", " -a ", " --auth"]), is_strong),
-    checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed_word),
+    ahead(is_curl_user_ahead, checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed_word)),
     checked(("command-password", r#"mysql(?:dump|admin|import|check|show)?(?:\s[^\n|;\\]{0,120}?)?\s-p['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), |value| is_typed_word(value) && !value.starts_with("ort")),
     checked(("command-password", r"mysqladmin\s[^\n|;]{0,120}?\spassword\s+<pw>", &["mysqladmin"]), is_typed),
     checked(("command-password", r"(?:sshpass|rdesktop)\s(?:[^\n|;\\]{0,80}?\s)?-p[ =]?<pw>", &["sshpass", "rdesktop"]), is_typed_word),
@@ -370,7 +377,7 @@ const COMMANDS: &[Family] = &[
     checked(("command-password", r"redis-cli\s[^\n|;\\]{0,120}?\s(?:-a|--pass)[ =]?<pw>", &["redis-cli"]), is_typed),
     checked(("command-password", r"mongo(?:sh|dump|restore|export|import|stat|top)?\s[^\n|;\\]{0,200}?\s(?:-p ?|--password[ =])<pw>", &["mongo"]), is_typed),
     checked(("command-password", r"ldap(?:search|add|modify|delete|whoami|passwd|compare)\s[^\n|;\\]{0,160}?\s-w ?<pw>", &["ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd", "ldapcompare"]), is_typed),
-    checked(("command-password", r"(?:sqlcmd|bcp|isql|zip)\s(?:[^\n|;\\]{0,160}?\s)?-P ?<pw>", &["sqlcmd ", "bcp ", "isql ", "zip "]), is_password),
+    ahead(|text| text.contains("-P"), checked(("command-password", r"(?:sqlcmd|bcp|isql|zip)\s(?:[^\n|;\\]{0,160}?\s)?-P ?<pw>", &["sqlcmd ", "bcp ", "isql ", "zip "]), is_password)),
     checked(("command-password", r"(?:7za?|7zz|rar|unrar)\s[^\n|;\\]{0,160}?\s-p<pw>", &["7z ", "7za ", "7zz ", "rar "]), is_password),
     checked(("command-password", r"(?:smbclient|rpcclient|smbmap|net)\s[^\n|;\\]{0,160}?\s-U ?['\x22]?[^\s%'\x22]{1,64}%<pw>", &["smbclient", "rpcclient", "net rpc", "net ads"]), is_typed),
     checked(("command-password", r"freerdp[^\n|;]{0,160}?\s/p:<pw>", &["freerdp"]), is_typed),
@@ -380,11 +387,11 @@ const COMMANDS: &[Family] = &[
     checked(("command-password", r"lftp\s[^\n|;]{0,120}?-u ?[^\s,]{1,64},<pw>", &["lftp"]), is_typed),
     checked(("command-password", r"sqlplus\s+(?:-[A-Za-z]+\s+)*['\x22]?[A-Za-z0-9_$#]{1,64}/['\x22]?(?P<secret>[^\s'\x22\\@]{4,128})", &["sqlplus"]), is_typed),
     checked(("command-password", r"nmcli\s[^\n|;]{0,160}?\spassword\s+<pw>", &["nmcli"]), is_typed),
-    checked(("command-password", r"-pass(?:in|out)?\s+['\x22]?pass:<pw>", &["-pass"]), is_typed),
+    ahead(|text| text.contains("pass:"), checked(("command-password", r"-pass(?:in|out)?\s+['\x22]?pass:<pw>", &["-pass"]), is_typed)),
     checked(("command-password", r"openssl\s[^\n|;]{0,200}?\s-k\s+<pw>", &["openssl "]), is_typed),
-    checked(("command-password", r#"(?:echo|printf)(?:\s+-[a-z]+)?\s+['"\\]*(?:[A-Za-z0-9_.@-]{1,64}:)?(?P<secret>[^\s'":\\]{4,128})(?:\\+n)?['"\\]*\s*\|\s*(?:sudo\s+)?(?:chpasswd|passwd|sudo\s+-[a-zA-Z]*S|kinit|cryptsetup|[^\n|]{0,120}?--(?:password-stdin|passphrase-fd|stdin|with-token))"#, &["echo ", "printf "]), is_typed),
-    checked(("command-password", r#"(?i-u:identified\s+(?:with\s+[a-z0-9_'"]+\s+)?by\s+(?:password\s+)?)[\\]*['"](?P<secret>[^'"\s]{4,128}?)[\\]*['"]"#, &["IDENTIFIED", "identified", "Identified"]), is_typed),
-    checked(("command-password", r"(?i-u:identified\s+by\s+)(?P<secret>[^'\x22\s\\;]{4,128})", &["IDENTIFIED", "identified", "Identified"]), is_strong),
+    ahead(|text| text.contains('|'), checked(("command-password", r#"(?:echo|printf)(?:\s+-[a-z]+)?\s+['"\\]*(?:[A-Za-z0-9_.@-]{1,64}:)?(?P<secret>[^\s'":\\]{4,128})(?:\\+n)?['"\\]*\s*\|\s*(?:sudo\s+)?(?:chpasswd|passwd|sudo\s+-[a-zA-Z]*S|kinit|cryptsetup|[^\n|]{0,120}?--(?:password-stdin|passphrase-fd|stdin|with-token))"#, &["echo ", "printf "]), is_typed)),
+    ahead(is_identified_by, checked(("command-password", r#"(?i-u:identified\s+(?:with\s+[a-z0-9_'"]+\s+)?by\s+(?:password\s+)?)[\\]*['"](?P<secret>[^'"\s]{4,128}?)[\\]*['"]"#, &["IDENTIFIED", "identified", "Identified"]), is_typed)),
+    ahead(is_identified_by, checked(("command-password", r"(?i-u:identified\s+by\s+)(?P<secret>[^'\x22\s\\;]{4,128})", &["IDENTIFIED", "identified", "Identified"]), is_strong)),
     checked(("command-password", r#"(?i-u:(?:create|alter)\s+(?:user|role|login)\s)[^\n;']{0,120}?(?i-u:password\s*=?\s*)(?:N?[\\]*['"])(?P<secret>[^'"\s]{4,128}?)[\\]*['"]"#, &["CREATE USER", "create user", "Create User", "ALTER USER", "alter user", "Alter User", "CREATE ROLE", "create role", "ALTER ROLE", "alter role", "CREATE LOGIN", "create login", "ALTER LOGIN", "alter login"]), is_typed),
     checked(("command-password", r"(?:requirepass|masterauth)(?:\s|\\+[nt])+<pw>", &["requirepass", "masterauth"]), is_password),
     checked(("command-password", r"(?:AUTH|auth)\s+(?:[a-z]{1,32}\s+)?<pw>", &["AUTH ", "auth "]), |value| is_strong(value) && !value.starts_with("0x")),
@@ -393,8 +400,8 @@ const COMMANDS: &[Family] = &[
     checked(("query-key", r"[?&](?:key|appid|app_id|sig|signature|hapikey)=(?P<secret>[A-Za-z0-9_-]{24,256})", &["?key=", "&key=", "?appid=", "&appid=", "?app_id=", "&app_id=", "?sig=", "&sig=", "?signature=", "&signature=", "?hapikey=", "&hapikey="]), is_key),
     Family { before: is_host, ..checked(("pgpass", r#":(?:[0-9]{4,5}|\*):(?:\*|[A-Za-z_][^:\s'"\\]{0,63}):[^:\s'"\\]{1,64}:(?P<secret>(?:\\[:\\]|[^\s:'"\\]){4,128})(?:[\s'"\\]|\z)"#, &[":5432:", ":5433:", ":5434:", ":5435:", ":5436:", ":5439:", ":6432:", ":6543:", ":15432:", ":25060:", ":25061:", ":*:"]), is_field) },
     checked(("seed-phrase", SEED, &["nemonic", "NEMONIC", "hrase", "HRASE", "bip39", "BIP39", "BIP-39", "seed: ", "Seed: ", "seed:\n", "seed = ", "seed=", "SEED=", "SEED: ", "seed\": ", "seed is", "eed words", "EED_WORDS", "eed_words", "eedWords"]), is_seed),
-    checked(("netrc", r"(?:machine(?:\s|\\+[nrt])+[^\s\\]+|default)(?:\s|\\+[nrt])+login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+(?:account(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+)?password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["machine", "default"]), is_field),
-    checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
+    ahead(|text| text.contains("password"), checked(("netrc", r"(?:machine(?:\s|\\+[nrt])+[^\s\\]+|default)(?:\s|\\+[nrt])+login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+(?:account(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+)?password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["machine", "default"]), is_field)),
+    ahead(|text| text.contains("password"), checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value))),
 ];
 
 /// Return whether a text ends in the host of a line of a `.pgpass` file: alone, or behind the name of that file.
@@ -404,4 +411,59 @@ fn is_host(before: &str) -> bool {
     let (place, host) = field.rsplit_once(':').unwrap_or(("", field));
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"*._-/@".contains(&byte);
     !host.is_empty() && host.bytes().all(fits) && (place.is_empty() || place.contains("pgpass"))
+}
+
+/// Return the text behind the first separator after `Bearer`, and behind all spaces that follow; `None` without one.
+fn bearer_value(text: &str) -> Option<&str> {
+    let width = |rest: &str| match rest.as_bytes() {
+        [b' ' | b'\t' | b'+', ..] => 1,
+        rest if rest.starts_with(b"%20") => 3,
+        _ => 0,
+    };
+    let rest = text.get("Bearer".len()..)?;
+    let first = width(rest);
+    let mut at = first;
+    let mut from = first;
+    while at < rest.len() && width(&rest[at..]) > 0 {
+        let is_space = b" \t".contains(&rest.as_bytes()[at]);
+        at += width(&rest[at..]);
+        // `+` and `%20` may also begin a token.
+        from = if is_space { at } else { from };
+    }
+    (first > 0).then(|| &rest[from..])
+}
+
+/// Return whether a token of 16 characters may stand behind `Bearer`.
+fn is_bearer_ahead(text: &str) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~=-+/%\\:|".contains(byte);
+    bearer_value(text)
+        .and_then(|value| value.as_bytes().get(..16))
+        .is_some_and(|token| token.iter().all(fits))
+}
+
+/// Return whether a name and a colon may stand behind `Bearer`.
+fn is_user_ahead(text: &str) -> bool {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+%".contains(byte);
+    bearer_value(text).is_some_and(|value| {
+        let name = value.bytes().take_while(fits).count();
+        value.as_bytes().get(name) == Some(&b':')
+    })
+}
+
+/// Return whether an option for a user stands in the command that begins with `curl`.
+fn is_curl_user_ahead(text: &str) -> bool {
+    let line = text.split(['\n', '|']).next().unwrap_or(text);
+    let option = |rest: &str| {
+        let mut word = rest.bytes().take_while(|byte| byte.is_ascii_alphabetic() || *byte == b'-');
+        word.any(|byte| byte.eq_ignore_ascii_case(&b'u'))
+    };
+    line.match_indices('-').any(|(at, _)| line[..at].ends_with([' ', '\'', '"']) && option(&line[at..]))
+}
+
+/// Return whether `by` or `with` stands behind `IDENTIFIED`.
+fn is_identified_by(text: &str) -> bool {
+    let rest = text.get("identified".len()..).unwrap_or_default();
+    let word = rest.trim_start();
+    let begins = |with: &str| word.get(..with.len()).is_some_and(|word| word.eq_ignore_ascii_case(with));
+    word.len() < rest.len() && (begins("by") || begins("with"))
 }

@@ -42,10 +42,11 @@ impl SignFilter {
     pub(super) fn optimise(&mut self) {
         let mut buckets = [Bucket::default(); BUCKETS * GROUPS];
         for key in &self.keys {
-            let cost = |bucket: &Bucket| bucket.with(*key).share() - bucket.share();
-            if let Some(best) = buckets.iter_mut().min_by(|a, b| cost(a).total_cmp(&cost(b))) {
-                *best = best.with(*key);
-            }
+            let more = buckets.each_ref().map(|bucket| bucket.with(*key));
+            let costs: [f32; BUCKETS * GROUPS] =
+                std::array::from_fn(|number| more[number].share() - buckets[number].share());
+            let best = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or_default();
+            buckets[best] = more[best];
         }
         for (number, bucket) in buckets.iter().enumerate() {
             for ([low, high], set) in self.groups[number / BUCKETS].iter_mut().zip(&bucket.sets) {
@@ -89,17 +90,40 @@ impl ByteSet {
     fn add(&mut self, byte: u8) {
         let (low, high) = (byte & 15, byte >> 4);
         let has = |set: u16, half: u8| set >> half & 1 == 1;
-        let halves = |set: u16| (0..16).filter(move |&half| has(set, half));
         if !has(self.low, low) {
-            self.frequency += halves(self.high).map(|high| frequency(high << 4 | low) as f32).sum::<f32>();
+            self.frequency += sum(self.high, |high| high << 4 | low);
             self.low |= 1 << low;
         }
         if !has(self.high, high) {
-            self.frequency += halves(self.low).map(|low| frequency(high << 4 | low) as f32).sum::<f32>();
+            self.frequency += sum(self.low, |low| high << 4 | low);
             self.high |= 1 << high;
         }
     }
 }
+
+/// Return the sum of the frequencies of the bytes with each half of a set.
+fn sum(mut set: u16, byte: impl Fn(u8) -> u8) -> f32 {
+    let mut sum = 0;
+    while set != 0 {
+        let half = u8::try_from(set.trailing_zeros()).unwrap_or_default();
+        sum += FREQUENCIES[usize::from(byte(half))];
+        set &= set - 1;
+    }
+    sum as f32
+}
+
+/// Frequency of each byte.
+static FREQUENCIES: [u32; 256] = {
+    let mut frequencies = [0; 256];
+    let mut byte = 0;
+    loop {
+        frequencies[byte as usize] = frequency(byte);
+        if byte == u8::MAX {
+            break frequencies;
+        }
+        byte += 1;
+    }
+};
 
 /// Work on the accepted positions of a text.
 pub(super) trait OnCandidates {
