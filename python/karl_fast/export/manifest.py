@@ -117,6 +117,7 @@ def describe_given_rows(log: Log, draft: _core.Draft) -> Manifest:
 def _columns(log: Log) -> Manifest:
     """Return the columns that the caller replaced, reward functions and excluded prompts, of those there are."""
     excluded = {"excluded": log.excluded} if log.excluded is not None else {}
+    excluded |= {"trees": log.trees} if log.trees is not None else {}
     replaced = {"columns_given": list(log.replaced_columns)} if log.replaced_columns else {}
     return replaced | excluded | ({"reward_functions": log.functions} if log.functions else {})
 

@@ -99,6 +99,8 @@ class Log:
         summed: Sequence[tuple[str, SummedReward]] = (),
         objects: Mapping[str, ObjectFacts] | None = None,
         excluded: dict[str, Any] | None = None,
+        trees: dict[str, Any] | None = None,
+        log_factors: NDArray[np.float64] | None = None,
     ) -> None:
         self.core = core
         self.settings = settings
@@ -120,6 +122,9 @@ class Log:
         self.objects = objects or {}
         # Prompts that must not be learned from: their file, and the rows whose rewards were set aside for them.
         self.excluded = excluded
+        # Trees of trajectories, whose rows have the reward of their root: their number, and factors of the weights.
+        self.trees = trees
+        self.log_factors = log_factors
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -252,13 +257,22 @@ class Log:
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
         return self._changed(self.core, settings)
 
-    def of(self, core: _core.Log, excluded: dict[str, Any]) -> Log:
-        """Return the same log with other columns, in which rows were set aside; ``excluded`` is what a manifest has."""
-        return self._changed(core, self.settings, excluded)
+    def of(
+        self,
+        core: _core.Log,
+        excluded: dict[str, Any] | None,
+        trees: dict[str, Any] | None = None,
+        log_factors: NDArray[np.float64] | None = None,
+    ) -> Log:
+        """Return the same log with other columns; ``excluded`` and ``trees`` are what a manifest has of them."""
+        log = self._changed(core, self.settings, excluded)
+        if trees is not None:
+            log.trees, log.log_factors = trees, log_factors
+        return log
 
     def _changed(self, core: _core.Log, settings: Settings, excluded: dict[str, Any] | None = None) -> Log:
         facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed, self.objects)
-        return Log(core, settings, self._spool, self.replaced_columns, *facts, excluded)
+        return Log(core, settings, self._spool, self.replaced_columns, *facts, excluded, self.trees, self.log_factors)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

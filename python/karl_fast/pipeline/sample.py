@@ -213,10 +213,28 @@ def open_log(
     The rows of a pipe are held, even where its draw needs one pass, if ``all_rows`` are wanted.
     """
     if isinstance(logs, Log):
+        if settings.parent is not None and logs.trees is None:
+            raise UsageError("parent reads the log three times, and a log that was read is given", "parent")
         yield _without_excluded(logs.under(settings))
     else:
         with _read_log(logs, settings, progress, fingerprint=fingerprint, index=index, all_rows=all_rows) as log:
-            yield _without_excluded(log)
+            yield _without_excluded(_with_trees(log, as_list(logs)))
+
+
+def _with_trees(log: Log, logs: list[str | Path]) -> Log:
+    """Return a log whose rows have the reward of the trajectory that called them, if it is asked for."""
+    if log.settings.parent is None:
+        return log
+    if "-" in logs:
+        raise UsageError(
+            "parent reads the log three times, and standard input is there once", "parent", hint="name a file"
+        )
+    from karl_fast.log.trees import credit_trees  # with NumPy, which most runs do without
+
+    plain = log.settings.replace(
+        parent=None, score="raw", partition_by="global", drop_constant_groups=False, variance_top_p=None
+    )
+    return credit_trees(log, lambda path: read(logs, plain.replace(group=path, max_per_group=None, per=None)))
 
 
 def _without_excluded(log: Log) -> Log:

@@ -56,6 +56,7 @@ def select(log: Log) -> _core.Selection:
         ess=settings.wanted_ess,
         inverse_temperature=settings.tempered_by,
         half_life=half_life_of(log),
+        log_factors=log.log_factors,
         sampler=settings.sampler,
         seed=settings.seed,
         threads=settings.threads,

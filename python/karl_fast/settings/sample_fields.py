@@ -117,6 +117,12 @@ class SampleFields:
     inverse_temperature: float | None = setting(
         None, TARGET, "b of exp(b * score), instead of --ess.", bounds=FROM_ZERO
     )
+    parent: str | None = setting(
+        None,
+        TARGET,
+        "Path of the id of the trajectory that called a row, parent.id in converted transcripts: rows of a tree of "
+        "calls have the reward of its root, and together the weight of one row.",
+    )
     recency_half_life: str | None = setting(
         None,
         TARGET,
@@ -210,7 +216,9 @@ class SampleFields:
         """True if a row's place in the draw depends on that row alone, so that one pass over a pipe suffices."""
         by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
         of_groups = self.drop_constant_groups or self.variance_top_p or self.max_per_group
-        of_others = of_groups or self.dedup or self.per or self.functions or self.order_by or self.exclude
+        of_others = (
+            of_groups or self.dedup or self.per or self.functions or self.order_by or self.exclude or self.parent
+        )
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
 
     @property
@@ -313,6 +321,7 @@ class SampleKeywords(TypedDict, total=False):
     eps: float
     ess: float | None
     inverse_temperature: float | None
+    parent: str | None
     recency_half_life: str | None
     partition_by: str
     min_reward: float | None

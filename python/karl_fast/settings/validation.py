@@ -30,7 +30,7 @@ def refuse_empty(wanted: str = "a path", **values: object) -> None:
 
 TEXTS = (
     *("format", "id", "group", "messages", "prompt", "completion", "system", "tools", "domain"),
-    *("order_by", "partition_by"),
+    *("order_by", "partition_by", "parent"),
     *("tokenizer", "pseudonyms", "exclude"),
 )
 """Settings that are a text, which is UTF-8 and not empty."""

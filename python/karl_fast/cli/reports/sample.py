@@ -37,6 +37,7 @@ def describe_sample(manifest: Manifest, out: str | None) -> str:
         describe_inputs(manifest),
         describe_rows(manifest),
         _describe_excluded(manifest),
+        _describe_trees(manifest),
         _describe_groups(manifest["groups"]),
         _describe_target_line(manifest["target"]),
         f"drawn     {drawn} {groups} ({law})",
@@ -74,6 +75,7 @@ def describe_inspection(report: Manifest, ladder: list[Tempered]) -> str:
         describe_inputs(report),
         describe_rows(report),
         _describe_excluded(report),
+        _describe_trees(report),
         _describe_groups(report["groups"]),
         _describe_spread("sizes     rows a group", report["group_rows"]),
         _describe_spread("          bytes a record", report["record_bytes"]),
@@ -121,6 +123,15 @@ def describe_rows(manifest: Manifest) -> str:
     dropped, noted = describe_counts(account["dropped"]), describe_counts(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
     return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
+
+
+def _describe_trees(manifest: Manifest) -> str:
+    """Return how many rows have the reward of a trajectory that called them; empty without trees."""
+    if (trees := manifest.get("trees")) is None:
+        return ""
+    alone = f"; {counted(trees['without_caller'], 'row')} without it in the log" if trees["without_caller"] else ""
+    of = f"the reward of a caller, in {counted(trees['trees'], 'tree')}"
+    return f"trees     {counted(trees['callees'], 'row')} with {of}{alone}"
 
 
 def _describe_excluded(manifest: Manifest) -> str:
