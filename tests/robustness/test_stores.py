@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import itertools
 import json
 import os
 import socket
@@ -23,7 +25,7 @@ from tests.properties.test_any_split import PACKERS, process_pool, result_of
 from tests.properties.test_reproducible import HOW, awkward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 obstore = pytest.importorskip("obstore", reason="obstore is not installed: the extra stores")
@@ -259,6 +261,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
     """Gives one file in ranges, as web servers do."""
 
     text: bytes = b""
+    busy: Callable[[], bool] = staticmethod(lambda: False)
+    shift = 0
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -270,9 +274,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
         if self.path != "/logs/log.jsonl":
             self.send_error(404)
             return
+        if body and self.busy():
+            self.send_error(503)
+            return
         text, asked = self.text, self.headers.get("Range")
         if asked:
-            start, end = asked.removeprefix("bytes=").split("-")
+            start, end = (str(int(edge) + self.shift) for edge in asked.removeprefix("bytes=").split("-"))
             text = text[int(start) : int(end) + 1]
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {start}-{int(start) + len(text) - 1}/{len(self.text)}")
@@ -303,3 +310,32 @@ def test_a_log_of_a_web_server(tmp_path: Path) -> None:
             karl_fast.sample(log, url.replace("log.jsonl", "out"), k=4)
         web.shutdown()
     assert result_of(tmp_path / "web") == result_of(tmp_path / "one") == result_of(tmp_path / "many")
+
+
+@contextlib.contextmanager
+def web_log(log: Path, **facts: Any) -> Iterator[str]:
+    """Yield the URL of a log on a web server, which does what `facts` say."""
+    handler = type("Handler", (Answers,), {"text": log.read_bytes()} | facts)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{web.server_port}/logs/log.jsonl"
+        web.shutdown()
+
+
+def test_a_store_that_is_busy_is_asked_again(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(300))
+    karl_fast.sample(log, tmp_path / "one", k=40)
+    count = itertools.count()
+    with web_log(log, busy=staticmethod(lambda: next(count) % 3 == 0)) as url, ThreadPoolExecutor(2) as pool:
+        distributed.sample(url, tmp_path / "many", executor=pool, split_bytes=9000, k=40)
+    assert result_of(tmp_path / "many") == result_of(tmp_path / "one")
+    assert next(count) > 9
+
+
+@pytest.mark.parametrize("facts", [{"busy": staticmethod(lambda: True)}, {"shift": 7}], ids=["busy", "another range"])
+def test_a_store_that_stays_busy_or_sends_other_bytes_is_named(tmp_path: Path, facts: dict[str, Any]) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(300))
+    named = pytest.raises(errors.FileError, match=r"log\.jsonl")
+    with web_log(log, **facts) as url, ThreadPoolExecutor(2) as pool, named:
+        distributed.sample(url, tmp_path / "many", executor=pool, split_bytes=9000, k=40)
+    assert not (tmp_path / "many").exists()
