@@ -23,8 +23,8 @@ def main() -> None:
     """Keep the records of the folders that are given, and write every page."""
     for folder in sys.argv[1:]:
         for record in Path(folder).glob("*/record.json"):
-            kept = json.dumps(json.loads(record.read_text("utf-8")), separators=(",", ":"))
-            (RECORDS / f"lab-{record.parent.name}.json").write_text(kept + "\n", encoding="utf-8")
+            text = json.dumps(json.loads(record.read_text("utf-8")), separators=(",", ":"))
+            (RECORDS / f"lab-{record.parent.name}.json").write_text(text + "\n", encoding="utf-8")
     PAGES.mkdir(exist_ok=True)
     for file in sorted(RECORDS.glob("lab-*.json")):
         record = json.loads(file.read_text("utf-8"))

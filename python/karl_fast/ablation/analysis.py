@@ -76,11 +76,12 @@ def interval(values: Any) -> Interval:
 
 
 def evaluate_measure(
-    measure: Measure, rounds: Sequence[Mapping[str, Any]], held_out: Sequence[Any] = (), *, asked: int = 0
+    measure: Measure, rounds: Sequence[Mapping[str, Any]], held_out: Sequence[Any] = (), *, num_rounds: int = 0
 ) -> float:
     """Return a measure of a run from its lines of metrics; NaN where no line has the metric.
 
-    ``asked`` is the number of rounds that the run was to make: an alarm that stopped it before is not a level reached.
+    ``num_rounds`` is the number of rounds that the run was to make: an alarm that stopped it before is not a level
+    reached.
     """
     name = measure.metric.removeprefix("held_out.")
     lines = held_out if name != measure.metric else rounds
@@ -97,7 +98,7 @@ def evaluate_measure(
         return float(np.mean(chosen)) if chosen else math.nan
     low, high = -math.inf if measure.below is None else measure.below, measure.above
     reached = (place for place, value in values if value <= low or (high is not None and value >= high))
-    return float(next(reached, max(asked, len(lines))) + 1)
+    return float(next(reached, max(num_rounds, len(lines))) + 1)
 
 
 def judge(prediction: Prediction, differences: Sequence[float]) -> Judgement:
@@ -112,19 +113,21 @@ def judge(prediction: Prediction, differences: Sequence[float]) -> Judgement:
 
     Raises: nothing.
     """
-    found, margin = interval(differences), prediction.margin
-    if found.low is None or found.high is None:
-        return Judgement(prediction.claim, "undecided", found)
-    low, high = (-found.high, -found.low) if prediction.expect == "lower" else (found.low, found.high)
+    difference, margin = interval(differences), prediction.margin
+    if difference.low is None or difference.high is None:
+        return Judgement(prediction.claim, "undecided", difference)
+    low, high = (
+        (-difference.high, -difference.low) if prediction.expect == "lower" else (difference.low, difference.high)
+    )
     if prediction.expect == "equal":
         supported, refuted = -margin < low and high < margin, high < -margin or low > margin
-        distance = abs(abs(found.mean) - margin)
+        distance = abs(abs(difference.mean) - margin)
     else:
         supported, refuted = low > margin, high < margin
         distance = abs((low + high) / 2 - margin)
     if supported or refuted:
-        return Judgement(prediction.claim, "supported" if supported else "refuted", found)
-    return Judgement(prediction.claim, "undecided", found, count_seeds(differences, distance))
+        return Judgement(prediction.claim, "supported" if supported else "refuted", difference)
+    return Judgement(prediction.claim, "undecided", difference, count_seeds(differences, distance))
 
 
 def count_seeds(differences: Sequence[float], distance: float) -> int | None:

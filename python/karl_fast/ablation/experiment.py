@@ -153,7 +153,7 @@ class Experiment:
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
-KEYS = ("question", "setting", "baseline", "seeds", "run", "arms", "measures", "predictions")
+KEYS = ("question", "baseline", "seeds", "setting", "run", "arms", "measures", "predictions")
 
 
 def load(path: str | Path, *, seeds: tuple[int, ...] | None = None, rounds: int | None = None) -> Experiment:
@@ -251,8 +251,8 @@ def _change_axes(name: str, recipe: Recipe, axes: Any) -> Recipe:
             wanted = f"wanted a table for one of {', '.join(current)}"
             raise UsageError(f"[arms.{name}] axes.{axis} is {shorten(table)}, {wanted}")
         place = f"[arms.{name}] axes.{axis}"
-        kept = {} if "point" in table else {"point": type(current[axis]).__name__, **vars(current[axis])}
-        points[axis] = parse_point(place, kept | table)
+        entries = {} if "point" in table else {"point": type(current[axis]).__name__, **vars(current[axis])}
+        points[axis] = parse_point(place, entries | table)
     return recipe.but(name, "this experiment", **{axis: (point, "[ours]") for axis, point in points.items()})
 
 

@@ -132,10 +132,15 @@ def describe_page(record: Record, figure: str, command: str) -> str:
         parts.append("Stopped by an alarm, judged by the rounds before it:\n\n" + "\n".join(stopped) + "\n")
     parts.append(
         f"{counted(len(record['seeds']), 'seed')}; intervals are 95 %, Student's t over seeds; a difference is taken "
-        f"seed by seed. Each verdict is at 95 % by itself. {record['minutes']:g} minutes of runs in all.\n\n"
+        f"seed by seed. Each verdict is at 95 % by itself. {_describe_minutes(record)}\n\n"
         f"```text\n{command}\n```\n"
     )
     return "\n".join(parts)
+
+
+def _describe_minutes(record: Record) -> str:
+    cpu = record.get("cpu_minutes")
+    return f"{record['minutes']:g} minutes of runs in all{'' if cpu is None else f', {cpu:g} of CPU'}."
 
 
 def _describe_arms(record: Record) -> str:

@@ -113,9 +113,9 @@ class Run:
     def measures(self, experiment: Experiment) -> dict[str, float]:
         """Compute the measures of the rounds that it has made."""
         rounds, evaluations = self.rounds(), self.held_out()
-        asked = self.arm.settings.rounds
+        num_rounds = self.arm.settings.rounds
         return {
-            name: evaluate_measure(measure, rounds, evaluations, asked=asked)
+            name: evaluate_measure(measure, rounds, evaluations, num_rounds=num_rounds)
             for name, measure in experiment.measures.items()
         }
 
@@ -355,13 +355,18 @@ def make_record(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
             "values": values,
             **compare(experiment, values),
             "stopped": {name: alarms for name, by_seed in results.items() if (alarms := _alarms(by_seed))},
-            "minutes": round(
-                sum(result["seconds"] for by_seed in results.values() for result in by_seed.values()) / 60, 1
-            ),
+            "minutes": _sum_minutes(results, "seconds"),
+            "cpu_minutes": _sum_minutes(results, "cpu_seconds"),
             "curves": _curves(experiment, table, seeds),
         }
     )
     return record
+
+
+def _sum_minutes(results: dict[str, dict[int, Any]], name: str) -> float | None:
+    """Return the minutes of all runs; None where one was made by an earlier version, which did not note them."""
+    seconds = [result.get(name) for by_seed in results.values() for result in by_seed.values()]
+    return None if None in seconds else round(sum(seconds) / 60, 1)
 
 
 def _alarms(results: dict[int, Any]) -> dict[int, str]:

@@ -28,7 +28,8 @@ def main(folder: Path) -> None:
         rl(load(folder / RUN_FILE), resume=True, force=True)
     except AlarmError as error:  # a result like others: the rounds before it count
         alarm = str(error)
-    text = json.dumps({"alarm": alarm, "seconds": round(time.monotonic() - start, 1)})
+    seconds, cpu_seconds = round(time.monotonic() - start, 1), round(time.process_time(), 1)
+    text = json.dumps({"alarm": alarm, "seconds": seconds, "cpu_seconds": cpu_seconds})
     _atomic.write_file(folder / RESULT_FILE, lambda file: file.write(text.encode()))
 
 

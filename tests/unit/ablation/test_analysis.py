@@ -46,8 +46,8 @@ def test_loss_since_the_best_is_of_stretches() -> None:
 
 
 def test_stopped_run_has_not_reached_a_level() -> None:
-    assert evaluate_measure(Measure("entropy", below=0.1), LINES, asked=100) == 101
-    assert evaluate_measure(Measure("entropy", below=1.2), LINES, asked=100) == 4
+    assert evaluate_measure(Measure("entropy", below=0.1), LINES, num_rounds=100) == 101
+    assert evaluate_measure(Measure("entropy", below=1.2), LINES, num_rounds=100) == 4
 
 
 def test_rounds_without_the_metric_are_left_out() -> None:

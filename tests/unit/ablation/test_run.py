@@ -31,7 +31,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[st
     folder = tmp_path_factory.mktemp("small")
     predictions = '[[predictions]]\nclaim = "Nothing differs."\narm = "no KL"\nexpect = "equal"\nmargin = 2.0\n'
     measures = '[measures]\noutcome = { metric = "outcome" }\nwidth = { metric = "entropy", last = 1 }\n'
-    (folder / "small.toml").write_text("question = 'Q?'\nseeds = [0, 1]\n" + RUN + ARMS + measures + predictions)
+    setting = 'setting = """\nWords are\nturned around."""\n'
+    (folder / "small.toml").write_text(
+        "question = 'Q?'\nseeds = [0, 1]\n" + setting + RUN + ARMS + measures + predictions
+    )
     return folder / "small.toml", folder / "out", ablate(load(folder / "small.toml"), folder / "out", jobs=2)
 
 
@@ -186,7 +189,9 @@ def test_page_and_figure_are_of_the_record(small: tuple[Path, Path, dict[str, An
     _, _, record = small
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
     page = write_page(record, tmp_path, "karl-fast ablate small.toml").read_text()
-    assert page.startswith("# Q?\n")
+    assert page.startswith("# Q?\n\nWords are turned around.\n")
+    assert record["cpu_minutes"] > 0
+    assert f"{record['minutes']:g} minutes of runs in all, {record['cpu_minutes']:g} of CPU." in page
     assert "| Nothing differs. | **supported** |" in page
     assert "![outcome, width of each arm, seed by seed](small.svg)" in page
     mean = record["intervals"]["no KL"]["outcome"]["mean"]
