@@ -255,6 +255,7 @@ def test_what_cannot_be_carried_is_refused_by_name(kind: str) -> None:
 RECIPES: dict[str, dict[str, Any]] = {
     "sft": {},
     "dft": {},
+    "surprisal-gate": {},
     "boltzmann": {},
     "awr": {"temperature": 0.5},
     "oapl": {"temperature": 0.5},

@@ -103,6 +103,7 @@ from karl_fast.objective.axes.likelihood import (
     Logged,
     LogLikelihood,
     ProbabilityScaled,
+    SurprisalGated,
     Uniform,
 )
 from karl_fast.objective.axes.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
@@ -234,7 +235,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
     (TokenGradients, "kl"): [NoKL(), K2(0.1), K3(0.1)],
     (WeightedLikelihood, "filter"): [KeepAll(), DropTruncated()],
     (WeightedLikelihood, "target"): [Uniform(), Logged(), Boltzmann(2.0), Exponential(Centre(), 0.5)],
-    (WeightedLikelihood, "term"): [LogLikelihood(), ProbabilityScaled()],
+    (WeightedLikelihood, "term"): [LogLikelihood(), ProbabilityScaled(), SurprisalGated(2.0, -1.0)],
     (WeightedLikelihood, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
     (Distillation, "filter"): [KeepAll(), DropTruncated()],
     (Distillation, "divergence"): [

@@ -101,7 +101,8 @@ def test_unneeded_field_may_be_missing(name: str) -> None:
 OF_ROLLOUTS = [
     found
     for found in RECIPES.values()
-    if found.name not in ("PPO-clip", "SAMPO", "VPO", "GDPO", "SFT", "DFT") and found.objective.reads_rewards
+    if found.name not in ("PPO-clip", "SAMPO", "VPO", "GDPO", "SFT", "DFT", "surprisal gate")
+    and found.objective.reads_rewards
 ]
 """The others have no use for the reward of a rollout."""
 

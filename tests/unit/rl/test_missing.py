@@ -76,7 +76,7 @@ class Scored:
 ONLINE = [
     name
     for name, held in RECIPES.items()
-    if name not in ("PPO_CLIP", "VPO", "MULTI_RLVR", "DG_TOKEN", "SFT", "DFT", "BOLTZMANN", "AWR")
+    if name not in ("PPO_CLIP", "VPO", "MULTI_RLVR", "DG_TOKEN", "SFT", "DFT", "SURPRISAL_GATE", "BOLTZMANN", "AWR")
     and name not in ("DG_EXPECTED", "SELF_DISTILL_DG", "SCOPE_LITE", "TPO_TOKEN", "GRPO_TOKEN")  # need functions
     and not held.objective.reads_teacher
     and not isinstance(held.objective, Preference)  # of logged pairs

@@ -55,6 +55,14 @@ def dft(logp: list[mx.array], _: list[mx.array]) -> mx.array:
     return -(mx.stop_gradient(mx.exp(flat)) * flat).mean()
 
 
+def surprisal_gate(logp: list[mx.array], _: list[mx.array]) -> mx.array:
+    total = mx.array(0.0)
+    for one in logp:
+        gates = mx.stop_gradient(mx.sigmoid(4.0 * (one + 2.5)))
+        total = total - (gates * one).sum() / gates.sum()
+    return total / len(logp)
+
+
 def weighted(weights: Any) -> Callable[..., mx.array]:
     def loss(logp: list[mx.array], _: list[mx.array]) -> mx.array:
         tokens = sum(one.size for one in logp)
@@ -87,6 +95,7 @@ def vargrad(logp: list[mx.array], reference: list[mx.array]) -> mx.array:
 RECIPES: dict[str, tuple[dict[str, float], Callable[..., mx.array]]] = {
     "sft": ({}, sft),
     "dft": ({}, dft),
+    "surprisal-gate": ({}, surprisal_gate),
     "boltzmann": ({}, weighted(BOLTZMANN)),
     "awr": ({"temperature": 0.3}, weighted(AWR)),
     "oapl": ({"temperature": 0.5}, oapl),
@@ -221,7 +230,7 @@ def test_a_drawn_set_is_not_weighed_again(tiny_model: Path, tmp_path: Path) -> N
     log = rows.write(tmp_path / "log.jsonl", rows.records(24, groups=6))
     karl_fast.sample(log, tmp_path / "drawn", k=16, split=(1.0, 0.0, 0.0))
     for recipe, (more, _) in RECIPES.items():
-        if recipe in ("sft", "dft"):
+        if recipe in ("sft", "dft", "surprisal-gate"):
             continue
         with pytest.raises(
             UsageError, match=r"drawn by their rewards already \(gumbel\): they would count twice"
