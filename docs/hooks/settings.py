@@ -12,6 +12,7 @@ CLASSES = {
     "sample": "karl_fast.settings.sample:Settings",
     "train": "karl_fast.train.settings:Training",
     "rl": "karl_fast.rl.settings:Online",
+    "pretrain": "karl_fast.diffusion.settings:Pretraining",
 }
 """Settings of each command."""
 

@@ -21,6 +21,7 @@ import mlx.core as mx
 
 from karl_fast import _atomic
 from karl_fast._suggest import ask_whether, nearest
+from karl_fast.diffusion.bound import Noisy, copy_with_noise, evidence_bound
 from karl_fast.diffusion.flow import DiscreteFlow
 from karl_fast.diffusion.masked import MaskedDiffusion
 from karl_fast.diffusion.network import Network
@@ -30,6 +31,9 @@ from karl_fast.modeling.parameters import flatten_tree, read_tensors, write_tens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -105,6 +109,16 @@ class DiffusionModel:
         tokens = mx.concatenate([prompts, states], axis=1)
         logits: mx.array = self.model(tokens, self.law.times(numbers, total))
         return logits[:, self.prompt_width :]
+
+    def copy_with_noise(self, prompts: NDArray[np.int32], answers: NDArray[np.int32]) -> Noisy:
+        """Return noisy copies of answers, the same for the same prompt and answer: `karl_fast.diffusion.bound`."""
+        return copy_with_noise(self.law, prompts, answers)
+
+    def bound(self, noisy: Noisy, temperature: float) -> mx.array:
+        """Compute the evidence bound of answers by their noisy copies, over their width. -> [N]"""
+        tokens = mx.concatenate([noisy.prompts, noisy.states], axis=1)
+        logits = self.model(tokens, noisy.times)[:, self.prompt_width :]
+        return evidence_bound(self.law, logits.astype(mx.float32) / temperature, noisy)
 
     def encode(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the words of all messages, padded to the width of a prompt.

@@ -396,9 +396,12 @@ class StepMemory:
 
     def need(self, sizes: Sizes) -> RoundNeed:
         """Return the memory that a round of given sizes needs."""
+        return replace(self.generation_need(sizes), adapter=self.adapter, learning=self._gradient_bytes * sizes.learned)
+
+    def generation_need(self, sizes: Sizes) -> RoundNeed:
+        """Return the memory that rollouts need without a learner."""
         states = 4 * sizes.drawn * sizes.tokens
-        learning = self._gradient_bytes * sizes.learned * self.forward.steps
-        return RoundNeed(self.weights, self.adapter, self._forward_bytes * sizes.drawn + states, learning)
+        return RoundNeed(self.weights, 0, self._forward_bytes * sizes.drawn + states, 0)
 
     def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
         """Return the memory that a round needs.
@@ -415,44 +418,38 @@ class StepMemory:
         Raises:
             UsageError: as `check`.
         """
-
-        def need(sizes: Sizes) -> RoundNeed:
-            return replace(self.need(sizes), adapter=0, learning=0)
-
         what = f"an evaluation that draws {sizes.drawn:,} rollouts at a time"
-        return _check_round(need, sizes, settings, what, ("rollouts_in_flight",), "")
+        return _check_round(self.generation_need, sizes, settings, what, ("rollouts_in_flight",), "")
 
     @cached_property
     def _forward_bytes(self) -> int:
-        """Bytes of a step of one rollout, by the graph, and of the noise and scores of its choice in float64."""
+        """Bytes of the score of one rollout, by the graph, and of the noise and scores of a step in float64."""
         policy = self.forward.policy
-        peak = self._row_bytes(lambda *batch: [*self.forward.compute(("logp", "entropy"), None, *batch).values()])
+        names = self.forward.quantities[:2]
+        peak = self._rollout_bytes(lambda *batch: [*self.forward.compute(names, None, *batch).values()])
         return peak + 4 * 8 * policy.width * self.forward.vocabulary
 
     @cached_property
     def _gradient_bytes(self) -> int:
-        """Bytes of the gradient of one step."""
-        names = ("logp", "entropy") if self.forward.divergence is None else ("logp", "entropy", "divergence")
+        """Bytes of the gradient of one rollout."""
 
         def gradient(*batch: mx.array) -> list[mx.array]:
-            ones = {name: mx.ones(len(batch[3])) for name in names}
+            ones = {name: mx.ones(1) for name in self.forward.quantities}
             values, vectors = self.forward.gradient(batch, ones)
             return [*values.values(), *vectors.values()]
 
-        return self._row_bytes(gradient)
+        return self._rollout_bytes(gradient)
 
-    def _row_bytes(self, function: Callable[..., list[mx.array]]) -> int:
-        """Return the bytes that one more row takes, by the graphs of a few rows and of twice as many."""
-        policy, few = self.forward.policy, 8
+    def _rollout_bytes(self, function: Callable[..., list[mx.array]]) -> int:
+        """Return the bytes that one more rollout takes, by the graphs of a few and of twice as many."""
+        policy, few = self.forward.policy, 2
         parameters = [
             (*locate_leaf(policy.model, name), array) for name, array in flatten_tree(policy.model.parameters()).items()
         ]
         peaks = []
         try:
             for rows in (few, 2 * few):
-                widths = (policy.prompt_width, policy.width, policy.width)
-                batch = [mx.zeros((rows, width), mx.int32) for width in widths]
-                peaks.append(trace_memory(function, *batch, mx.zeros(rows, mx.int32))[0])
+                peaks.append(trace_memory(function, *self.forward.blank(rows))[0])
         finally:  # tracing a gradient replaces the parameters
             for holder, key, array in parameters:
                 holder[key] = array

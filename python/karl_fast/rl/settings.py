@@ -54,6 +54,8 @@ StudentRecipe = Literal["surprisal-gate", "sft"]
 
 StudentReward = Literal["learnability", "surprisal"]
 
+Scoring = Literal["steps", "bound"]
+
 Weighting = Literal[
     "auto", "off", "token-truncate", "token-mask", "sequence-truncate", "sequence-mask", "geometric-mask"
 ]
@@ -246,6 +248,13 @@ class Online:
         ROLLOUTS,
         "Steps of a rollout, of a model that draws in steps: discrete flow or masked diffusion. [default: the model's]",
         bounds=FROM_ONE,
+    )
+    scoring: Scoring = setting(
+        "steps",
+        UPDATES,
+        "Score of a rollout of a model that draws in steps: steps, the exact log-probability of each; bound, an "
+        "evidence bound of the whole answer over its width (ESPO), which is cheaper where there are many steps, and "
+        "biased.",
     )
     max_turns: int = setting(1, ROLLOUTS, "Maximum turns of the policy in a rollout.", bounds=FROM_ONE)
     max_turn_tokens: int = setting(

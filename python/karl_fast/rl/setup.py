@@ -73,7 +73,7 @@ from karl_fast.rl.run_folder import (
     save_progress,
 )
 from karl_fast.rl.settings import FUNCTIONS, SELF_TEACHERS, Online, load_recipe, read_prompts
-from karl_fast.rl.steps import StepDecoder, StepForward
+from karl_fast.rl.steps import BoundForward, StepDecoder, StepForward
 from karl_fast.rl.student import Student, swap_prompts
 from karl_fast.rl.task_functions import TaskFunctions
 from karl_fast.rl.teacher import (
@@ -705,7 +705,11 @@ def check_kind(settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolic
     if not is_step_policy(policy):
         if given := [name for name in ("steps", "eval_steps") if getattr(settings, name) is not None]:
             raise UsageError(f"{given[0]} is set, and the model draws one token after the other", given[0])
+        if settings.scoring != "steps":
+            raise UsageError("scoring is bound, and the model draws one token after the other", "scoring")
         return
+    if settings.scoring == "bound":
+        _check_bound(recipe, policy)
     for name, nothing in STEPS_REFUSE.items():
         if (value := getattr(settings, name)) != nothing:
             raise UsageError(f"{name} is {value}, and the model draws in steps, which has no use for it", name)
@@ -715,6 +719,19 @@ def check_kind(settings: Online, recipe: Recipe, policy: TokenPolicy | StepPolic
     if learns_log_z(recipe):
         problem = f"{recipe.name} learns log Z from hidden states of the prompt, and the model draws in steps"
         raise UsageError(problem, "recipe", hint="grpo, dr-grpo, rloo and dapo read log-probabilities alone")
+
+
+def _check_bound(recipe: Recipe, policy: StepPolicy) -> None:
+    """Check that a policy has an evidence bound, and that a recipe reads nothing else.
+
+    Raises:
+        UsageError: it has none, or the recipe reads the distribution of each step.
+    """
+    if not hasattr(policy, "bound"):
+        raise UsageError("scoring is bound, and the model has no evidence bound", "scoring")
+    if recipe.objective.reads_divergence is not None or recipe.objective.reads_entropy:
+        problem = f"scoring is bound, and {recipe.name} reads the distribution of each step"
+        raise UsageError(problem, "scoring", "recipe", hint="k2 and k3 compare the bounds alone")
 
 
 def unadapted_experts(policy: Any, settings: Online, config: dict[str, Any]) -> str | None:
@@ -756,6 +773,7 @@ def load_evaluated_policy(
         if chosen := adapter or settings.adapter:
             attach_adapter(network, Path(chosen))
         network.eval()
+        mx.eval(network.parameters())
         return DiffusionModel(network, sizes)
     if ".py:" not in settings.model:
         loaded = load.load(settings.model, adapter or settings.adapter or None)
@@ -888,7 +906,8 @@ def build_forward(
 
 def build_step_forward(settings: Online, policy: StepPolicy, divergence: str | None = None) -> StepForward:
     """Return what computes the log-probabilities of the steps of a policy, and their gradients."""
-    return StepForward(policy, settings.temperature, settings.steps or policy.steps, divergence)
+    kind = BoundForward if settings.scoring == "bound" else StepForward
+    return kind(policy, settings.temperature, settings.steps or policy.steps, divergence)
 
 
 def build_student(settings: Online, policy: TokenPolicy, config: dict[str, Any]) -> Student:
@@ -933,7 +952,8 @@ def build_decoder(
 ) -> Decoder | StepDecoder:
     """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
     if is_step_policy(policy):
-        return StepDecoder(policy, settings.temperature, settings.steps or policy.steps)
+        steps = settings.steps or policy.steps
+        return StepDecoder(policy, settings.temperature, steps, bound=settings.scoring == "bound")
     short = settings.compile and settings.max_tokens <= SHORT_TOKENS and settings.environment is None
     one_length = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
     return Decoder(policy, settings.temperature, compile=settings.compile, places=one_length)

@@ -23,6 +23,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
+from karl_fast.diffusion.bound import Noisy
 from karl_fast.modeling.chunked_logp import Traced, scatter_tokens
 from karl_fast.modeling.optimizer import join_leaves
 from karl_fast.rl.generate import Turn
@@ -66,15 +67,31 @@ def _hash(state: NDArray[np.int32]) -> str:
     return hashlib.blake2b(state.astype("<i4").tobytes(), digest_size=8).hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
+class WholeAnswer(Turn):
+    """Turn of a policy that draws in steps, of which only the last state is kept: it has one score.
+
+    Attributes:
+        width: tokens of a state.
+    """
+
+    width: int = 0
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Return the last token."""
+        return ((self.width - 1, self.width),)
+
+
 class StepDecoder:
     """Draws trajectories of a policy."""
 
-    def __init__(self, policy: StepPolicy, temperature: float, steps: int) -> None:
-        """Set a temperature from 0 on, and the number of steps.
+    def __init__(self, policy: StepPolicy, temperature: float, steps: int, *, bound: bool = False) -> None:
+        """Set a temperature from 0 on, and the number of steps; with `bound` an answer has one score, its bound.
 
         At 0 each position takes its likeliest token, and log-probabilities are those of temperature 1.
         """
-        self.policy, self.steps = policy, steps
+        self.policy, self.steps, self.bound = policy, steps, bound
         self._inverse, self._draws_by = 1 / (temperature or 1), 1.0 if temperature else GREEDY
 
     def draws(self, rows: int, *, overlap: bool, on_tokens: Callable[[int], None]) -> Draws:
@@ -90,7 +107,7 @@ class StepDecoder:
             for ask, turn in zip(batch, self.draw(batch, on_tokens), strict=True):
                 answer(ask, turn)
 
-    def draw(self, asks: Sequence[TurnRequest], on_tokens: Callable[[int], None] = lambda _: None) -> list[Trajectory]:
+    def draw(self, asks: Sequence[TurnRequest], on_tokens: Callable[[int], None] = lambda _: None) -> Sequence[Turn]:
         """Draw a trajectory for each prompt; `on_tokens` is called after each step with the number of rows."""
         policy, total = self.policy, self.steps
         generators = [np.random.default_rng(ask.key) for ask in asks]
@@ -107,9 +124,22 @@ class StepDecoder:
             entropy.append(policy.law.entropy(logits, before, numbers, total))
             mx.eval(logp[-1], entropy[-1])
             on_tokens(len(asks))
+        if self.bound:
+            return self._score_answers(prompts, states[-1], entropy)
         tokens = np.concatenate(states, axis=1)
         columns = zip(tokens, np.array(mx.stack(logp, axis=1)), np.array(mx.stack(entropy, axis=1)), strict=True)
         return [Trajectory(*column, ended=True, width=policy.width) for column in columns]
+
+    def _score_answers(
+        self, prompts: mx.array, answers: NDArray[np.int32], entropy: list[mx.array]
+    ) -> list[WholeAnswer]:
+        """Return answers with their bound, and the sum of the entropies of their steps."""
+        policy: Any = self.policy
+        noisy = policy.copy_with_noise(np.array(prompts), answers)
+        score = np.array(policy.bound(noisy, 1 / self._inverse))
+        nats = np.array(mx.stack(entropy, axis=1).sum(axis=1))
+        columns = zip(answers, score[:, None], nats[:, None], strict=True)
+        return [WholeAnswer(*column, ended=True, width=policy.width) for column in columns]
 
 
 @dataclass
@@ -189,6 +219,18 @@ class StepForward:
         """Return an empty context: there are no other code paths for a gradient."""
         return nullcontext()
 
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of what can be computed."""
+        return ("logp", "entropy") if self.divergence is None else ("logp", "entropy", "divergence")
+
+    def blank(self, rollouts: int) -> tuple[mx.array, ...]:
+        """Return a batch of so many rollouts, of zeros."""
+        rows, policy = rollouts * self.steps, self.policy
+        widths = (policy.prompt_width, policy.width, policy.width)
+        states = [mx.zeros((rows, width), mx.int32) for width in widths]
+        return (*states, mx.zeros(rows, mx.int32))
+
     def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, ...]:
         """Return prompts, states before and after each step of a mask, and the numbers of the steps.
 
@@ -213,17 +255,9 @@ class StepForward:
         with self.policy.reference():
             return mx.stop_gradient(self._logits(batch[0], batch[1], batch[3]))
 
-    def compute(
-        self,
-        names: tuple[str, ...],
-        other: mx.array | None,
-        prompts: mx.array,
-        states: mx.array,
-        following: mx.array,
-        numbers: mx.array,
-    ) -> Arrays:
+    def compute(self, names: tuple[str, ...], other: mx.array | None, *batch: mx.array) -> Arrays:
         """Compute quantities of steps; `other` are the logits of the reference, for the divergence. -> [N]"""
-        law = self.policy.law
+        law, (prompts, states, following, numbers) = self.policy.law, batch
         logits = self._logits(prompts, states, numbers)
         values = {"logp": law.logp(logits, states, following, numbers, self.steps)}
         if "entropy" in names:
@@ -245,3 +279,31 @@ class StepForward:
 
         (_, values), gradient = nn.value_and_grad(self.policy.model, weighed)()
         return values, join_leaves(gradient)
+
+
+@dataclass
+class BoundForward(StepForward):
+    """The evidence bound of whole answers, in the place of the log-probabilities of their steps."""
+
+    def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, ...]:
+        """Return noisy copies of the answers of a mask, the same in each pass."""
+        policy: Any = self.policy
+        rows, places = np.nonzero(mask)
+        answers = tokens[rows[:, None], places[:, None] + np.arange(2 - policy.width, 2)]
+        return tuple(policy.copy_with_noise(tokens[rows, : policy.prompt_width], answers))
+
+    def compute(self, names: tuple[str, ...], other: mx.array | None, *batch: mx.array) -> Arrays:
+        """Compute the bound of each answer, in nats a position. -> [N]"""
+        policy: Any = self.policy
+        return {"logp": policy.bound(Noisy(*batch), self.temperature)}
+
+    def blank(self, rollouts: int) -> tuple[mx.array, ...]:
+        """Return a batch of so many rollouts, of zeros."""
+        policy: Any = self.policy
+        zeros = (np.zeros((rollouts, width), np.int32) for width in (policy.prompt_width, policy.width))
+        return tuple(policy.copy_with_noise(*zeros))
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of what can be computed."""
+        return ("logp",)

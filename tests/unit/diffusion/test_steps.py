@@ -18,6 +18,7 @@ from karl_fast.objective import recipe, to_toml  # noqa: E402
 from karl_fast.rl import rl  # noqa: E402
 from karl_fast.rl.policy import is_step_policy  # noqa: E402
 from karl_fast.rl.rollout import pack, parse_rollout, rollout_line  # noqa: E402
+from karl_fast.rl.settings import read_prompts  # noqa: E402
 from karl_fast.rl.setup import prepare  # noqa: E402
 from karl_fast.rl.steps import StepForward  # noqa: E402
 from karl_fast.train.batching import mix_seed  # noqa: E402
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from karl_fast.rl.setup import OnlineRun
 
     Settings = Callable[..., Online]
+
+from tests.unit.diffusion.conftest import FORMS  # noqa: E402
 
 pytestmark = pytest.mark.mlx
 
@@ -177,3 +180,65 @@ def test_a_word_that_the_model_does_not_know_is_refused(folder: Path) -> None:
     policy = DiffusionModel(*load_model(str(folder)))
     with pytest.raises(UsageError, match="berlin"):
         policy.encode([{"content": "city berlin"}])
+
+
+def test_the_bound_of_an_answer_is_one_score_with_the_ratio_of_its_change(online: Settings, tmp_path: Path) -> None:
+    run = prepare(online(scoring="bound", epochs=2, training={"learning_rate": 3e-3}))
+    rollouts, policy = draw(run), run.policy
+    assert is_step_policy(policy)
+    assert all(rollout.length == 1 and len(rollout.tokens) == 6 + policy.width for rollout in rollouts)
+    scored = run.learner.forward.logp(pack(rollouts))
+    for rollout, row in zip(rollouts, scored, strict=True):
+        np.testing.assert_allclose(rollout.own(np.pad(row, (1, 0))), rollout.logp, atol=2e-5)
+    seed = mix_seed(0, 0)
+    prepared = run.learner.prepare(rollouts, version=0, seed=seed)
+    first, second = run.learner.learn(prepared, seed=seed, set_learning_rate=run.set_learning_rate).drifts
+    assert first["ratio_max"] == first["ratio_min"] == 1.0
+    assert second["ratio_max"] > 1.0001
+    run.close()
+
+
+def test_a_run_by_the_bound_resumes(online: Settings, tmp_path: Path) -> None:
+    whole = online(out=str(tmp_path / "whole"), scoring="bound")
+    rl(whole)
+    parts = replace(whole, out=str(tmp_path / "parts"))
+    rl(replace(parts, rounds=2))
+    rl(parts, resume=True)
+    for name in FILES:
+        assert Path(whole.out, name).read_bytes() == Path(parts.out, name).read_bytes(), name
+
+
+def test_the_bound_is_refused_where_a_recipe_reads_each_step(online: Settings, tmp_path: Path) -> None:
+    text = to_toml(recipe("grpo"))
+    entropy = text[text.index("[entropy]") : text.index("[correction]")]
+    file = tmp_path / "entropy.toml"
+    bonus = '[entropy]\npoint = "EntropyBonus"\ncoef = 0.01\nsource = "a test"\n\n'
+    file.write_text(text.replace(entropy, bonus), "utf-8")
+    with pytest.raises(UsageError, match="distribution of each step"):
+        rl(online(scoring="bound", recipe=str(file)))
+
+
+def test_attempts_are_evaluated_by_their_own_number_of_steps(online: Settings, tmp_path: Path) -> None:
+    rl(online(eval_prompts=f"{FORMS}:held_out", eval_every=2, eval_attempts=1, eval_steps=5))
+    lines = [json.loads(line) for line in Path(tmp_path, "out", "held_out.jsonl").read_text("utf-8").splitlines()]
+    assert [line["round"] for line in lines] == [0, 2, 4]
+    assert {line["tokens"] for line in lines} == {5.0}
+
+
+def test_rollouts_of_an_evaluation_take_steps(online: Settings, tmp_path: Path) -> None:
+    from karl_fast.evaluation.rollouts import RolloutSettings, evaluate_rollouts
+
+    settings = online(out=str(tmp_path / "run"))
+    rl(settings)
+    prompts = read_prompts(f"{FORMS}:held_out")[:6]
+    file = tmp_path / "held_out.jsonl"
+    lines = ({"prompt": prompt.messages, **prompt.columns} for prompt in prompts)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    result = evaluate_rollouts(
+        RolloutSettings(settings, str(file), attempts=2),
+        str(tmp_path / "run"),
+        out=tmp_path / "eval",
+        against="base",
+    )
+    assert result.prompts == 6
+    assert result.differences is not None

@@ -23,7 +23,9 @@ FILES = sorted(LAB.glob("*.toml"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_arm_makes_a_round(file: Path, tmp_path: Path) -> None:
+def test_every_arm_makes_a_round(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORMS_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("FORMS_ITERS", "20")
     experiment = load(file, seeds=(0,), rounds=1)
     assert experiment.question
     assert experiment.predictions
