@@ -50,4 +50,5 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     """The rows of all splits."""
-    return [json.loads(line) for _, text in sorted(files(folder).items()) for line in text.splitlines()]
+    texts = (text for name, text in sorted(files(folder).items()) if name.endswith(".jsonl"))
+    return [json.loads(line) for text in texts for line in text.splitlines()]

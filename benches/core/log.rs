@@ -104,6 +104,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
         prepared: Prepared::Held,
         max_per_group: None,
         dealt: false,
+        seed: 0,
         threads: 1,
     };
     let watch = Watch::new();

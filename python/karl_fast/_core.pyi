@@ -61,6 +61,7 @@ __all__ = [
     "ess",
     "evenness",
     "exponential_decay",
+    "file_digest",
     "fixed_baseline",
     "formats",
     "gdpo",
@@ -277,6 +278,8 @@ class DraftFacts(TypedDict):
     dropped: list[tuple[str, int]]
     trimmed_rows: int
     trimmed_messages: int
+    reasoning_left_out: int
+    label_above: float | None
     doubled_rows: int
     secrets: list[tuple[str, int]]
     splits: list[int]
@@ -499,6 +502,7 @@ class Draft:
         self,
         target: Target,
         manifest: Callable[[list[tuple[str, int, str]]], str],
+        beside: dict[str, bytes],
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> bool: ...
@@ -745,6 +749,7 @@ class Target:
 def transcripts() -> list[tuple[str, str]]: ...
 def transcript_by_keys(keys: list[str], fills_file: bool) -> tuple[str | None, str | None]: ...
 def redacted(text: str) -> str: ...
+def file_digest(path: Path) -> tuple[int, str]: ...
 def pseudonymous(text: str, names: tuple[bytes, list[str], list[str]]) -> str: ...
 
 # advantage

@@ -369,7 +369,10 @@ def copy_range(source: StoredObject, start: int, end: int, to: Path, base: int) 
 
 MANIFEST = "manifest.json"
 
-OWN = ("train.jsonl", "valid.jsonl", "test.jsonl")
+OWN = (
+    *("train.jsonl", "valid.jsonl", "test.jsonl", "train.parquet", "valid.parquet", "test.parquet"),
+    "README.md",
+)
 """Files of a data set beside its manifest."""
 
 

@@ -44,7 +44,9 @@ def log(folder: Path, secret: str) -> Path:
     return rows.write(folder / "log.jsonl", [rows.record(n, messages=turns) for n in range(4)])
 
 
-@pytest.mark.parametrize("shape", ["chat", "prompt-completion", "text", "raw"])
+@pytest.mark.parametrize(
+    "shape", ["chat", "prompt-completion", "prompt-completion-text", "text", "raw", "sharegpt", "openai", "atif"]
+)
 def test_a_secret_is_replaced_in_every_shape(tmp_path: Path, secret: str, shape: str) -> None:
     manifest = karl_fast.sample(log(tmp_path, secret), tmp_path / "data", k=4, shape=shape).manifest
     text = b"".join(rows.files(tmp_path / "data").values()).decode()

@@ -113,7 +113,7 @@ def test_redaction_keeps_the_shape_of_rows(row: dict[str, Any], ascii_only: bool
     assert _core.redacted(clean) == clean
 
 
-@pytest.mark.parametrize("shape", ["chat", "prompt-completion", "text", "raw"])
+@pytest.mark.parametrize("shape", ["chat", "prompt-completion-text", "text", "raw"])
 def test_a_mention_of_a_private_key_stays(tmp_path: Path, shape: str) -> None:
     mention = "find files with -----BEGIN RSA " + "PRIVATE KEY----- in them"
     call = {
@@ -129,9 +129,8 @@ def test_a_mention_of_a_private_key_stays(tmp_path: Path, shape: str) -> None:
     ]
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, messages=turns) for n in range(4)])
     manifest = karl_fast.sample(log, tmp_path / "data", k=4, shape=shape).manifest
-    text = b"".join(
-        content for name, content in rows.files(tmp_path / "data").items() if name != "manifest.json"
-    ).decode()
+    files = rows.files(tmp_path / "data").items()
+    text = b"".join(content for name, content in files if name.endswith(".jsonl")).decode()
     assert manifest["secrets"] == {}
     assert text.count("the answer is 42") == 4
     if shape == "chat":

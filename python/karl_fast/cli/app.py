@@ -47,6 +47,7 @@ SECTIONS = {
         "rl": "Train a model by reinforcement learning on its rollouts, with MLX.",
         "pretrain": "Pre-train a small discrete flow or masked diffusion model, with MLX.",
         "export": "Write an adapter for mlx-lm, PEFT, llama.cpp or Ollama.",
+        "push": "Upload a data set to the Hugging Face hub, private by default.",
     },
     "Judge": {
         "surprisal": "Measure how far a model is from writing each row itself.",

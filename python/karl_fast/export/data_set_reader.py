@@ -14,8 +14,10 @@ from karl_fast import _core
 from karl_fast._suggest import suggest_path
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
-from karl_fast.log.discovery import is_output
+from karl_fast.export.tables import SHAPES
+from karl_fast.log.discovery import PARQUET, is_output
 from karl_fast.log.field_hints import STAMP
+from karl_fast.log.parquet_out import require_pyarrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +89,8 @@ class DataSet:
         return self._stamped, {split: part["lines"].size for split, part in parts.items()}, joined
 
     def _columns(self, split: str) -> dict[str, Any]:
-        columns = _core.data_set_rows(self.files[split], self._stamped)
+        with _lines_of(self.files[split]) as lines:
+            columns = _core.data_set_rows(lines, self._stamped)
         if (bad := columns.pop("bad")) is not None:
             raise DataSetError(f"{self.files[split]}, line {bad[0]:,}: {bad[1]}")
         self._check_count(split, columns["lines"].size)
@@ -104,7 +107,7 @@ class DataSet:
 
     def _split_rows(self, split: str, file: Path) -> Iterator[Row]:
         try:
-            with file.open("rb") as lines:
+            with _lines_of(file) as path, path.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
                     yield _parse_row(split, line.rstrip(b"\r\n"), self._stamped, f"{file}, line {number:,}")
         except OSError as error:
@@ -123,8 +126,22 @@ def open_data_set(path: str | Path) -> DataSet:
         _check_first(data_set := DataSet(str(path), {folder.stem: folder}, None))
         return data_set
     manifest = _read_manifest(folder)
-    files = {split: folder / f"{split}.jsonl" for split in SPLITS if manifest["export"]["splits"][split]}
+    suffix = PARQUET if manifest["export"]["shape"] in SHAPES else ".jsonl"
+    files = {split: folder / f"{split}{suffix}" for split in SPLITS if manifest["export"]["splits"][split]}
     return DataSet(str(path), files, manifest)
+
+
+@contextlib.contextmanager
+def _lines_of(file: Path) -> Iterator[Path]:
+    """Yield a file of rows as lines: a file of Parquet is copied to a temporary one."""
+    if file.suffix != PARQUET:
+        yield file
+        return
+    require_pyarrow()
+    from karl_fast.log.parquet_in import lines  # with pyarrow, which files of lines do without
+
+    with lines(str(file)) as copy:
+        yield Path(copy.path)
 
 
 def _refuse_constant(word: str) -> Any:
@@ -147,10 +164,16 @@ def _parse_row(split: str, line: bytes, stamped: bool, place: str) -> Row:
         raise DataSetError(f"{place}: the row is not JSON") from error
     if not isinstance(value, dict):
         raise DataSetError(f"{place}: the row is not a JSON object")
-    stamp = value.get(STAMP)
+    stamp = stamp_of(value)
     if stamped and not _is_stamp(stamp):
         raise DataSetError(f"{place}: the row has no object {STAMP} with its id, group and reward")
     return Row(split, line, value, stamp if stamped else None)
+
+
+def stamp_of(row: dict[str, Any]) -> Any:
+    """Return the metadata of a row; a trajectory of Harbor has it in its object `extra`."""
+    extra = row.get("extra")
+    return row[STAMP] if STAMP in row else extra.get(STAMP) if isinstance(extra, dict) else None
 
 
 def _is_stamp(stamp: Any) -> bool:

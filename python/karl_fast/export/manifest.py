@@ -361,6 +361,8 @@ def _export(written: _core.DraftFacts) -> dict[str, Any]:
         },
         "trimmed_after_last_assistant_turn": trimmed,
         **({"rows_with_duplicate_keys": written["doubled_rows"]} if written["doubled_rows"] else {}),
+        **({"reasoning_left_out": written["reasoning_left_out"]} if written["reasoning_left_out"] else {}),
+        **({"label_above": written["label_above"]} if written["label_above"] is not None else {}),
     } | _larger_split(written)
 
 

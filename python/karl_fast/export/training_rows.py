@@ -79,7 +79,9 @@ def open_source(path: str | Path, *, lone: bool = False) -> Source:
         raise FileError(f"cannot open {folder}: no such folder", 2, str(folder), hint=suggest_path(folder, Path.is_dir))
     files = [folder / f"{split}.jsonl" for split in SPLITS]
     if not any(file.is_file() for file in files):
-        raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl")
+        tables = any((folder / f"{split}.parquet").is_file() for split in SPLITS)
+        hint = "karl-fast train reads lines: draw the rows with --as chat" if tables else None
+        raise DataSetError(f"{folder} is not a data set: it has no train.jsonl, valid.jsonl or test.jsonl", hint=hint)
     if not any(file.is_file() and file.stat().st_size for file in files):
         raise NothingToTrainError(f"{folder} has no rows")
     return Source(folder, _read_sampler(folder / "manifest.json"))

@@ -9,7 +9,9 @@ from karl_fast._output_path import add_disk_hint, check_data_set, refuse_read
 from karl_fast._pseudonyms import read_key
 from karl_fast._safe_text import counted
 from karl_fast.errors import FileError, NothingToSampleError
+from karl_fast.export.card import CARD, describe_data_set
 from karl_fast.export.manifest import Manifest, describe_given_rows, dumps
+from karl_fast.export.tables import SHAPES, write_tables
 from karl_fast.export.token_limit import RowJudge, bad_templates, length_judge
 from karl_fast.log.conversation_hints import conversation_hint
 from karl_fast.log.field_hints import explain_missing_field
@@ -117,8 +119,11 @@ def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progr
         manifest["export"]["files"] = {name: {"size_bytes": size, "xxh3_128": hash} for name, size, hash in files}
         return dumps(manifest)
 
+    beside = {CARD: describe_data_set(manifest).encode()}
+    if manifest["export"]["shape"] in SHAPES:
+        beside |= write_tables(draft)
     try:
-        return draft.write(target, text, progress=progress)
+        return draft.write(target, text, beside, progress=progress)
     except FileError as error:
         add_disk_hint(error, target.path, draft.size_bytes)
         raise

@@ -167,7 +167,13 @@ class SampleFields:
     k: int | None = setting(None, DRAW, "How many rows to draw, all splits together.", flag="-k", bounds=COUNT)
     fraction: float | None = setting(None, DRAW, "Instead of -k: a share of the rows that can be drawn.", bounds=SHARE)
     seed: int = setting(0, RUN, "Same seed, records and settings: same bytes.", bounds=SEED)
-    shape: Shape = setting("chat", EXPORT, "What a row looks like; raw is the record's own bytes.", flag="--as")
+    shape: Shape = setting(
+        "chat",
+        EXPORT,
+        "What a row looks like. raw: the record's own bytes. preference: with a rejected answer of a lower reward from "
+        "the group. verl, prime-rl: Parquet.",
+        flag="--as",
+    )
     split: tuple[float, float, float] = setting(
         (0.9, 0.1, 0.0),
         EXPORT,
@@ -219,6 +225,7 @@ class SampleFields:
         of_others = (
             of_groups or self.dedup or self.per or self.functions or self.order_by or self.exclude or self.parent
         )
+        of_others = of_others or self.shape in ("preference", "kto")
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
 
     @property

@@ -42,7 +42,21 @@ Score = Literal["raw", "centre", "zscore", "leave-one-out", "advantage"]
 BaselineKind = Literal["mean", "partition", "ema"]
 BaselineBy = Literal["group", "domain"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
-Shape = Literal["chat", "prompt-completion", "text", "raw"]
+Shape = Literal[
+    "chat",
+    "prompt-completion",
+    "prompt-completion-text",
+    "text",
+    "raw",
+    "preference",
+    "kto",
+    "sharegpt",
+    "alpaca",
+    "openai",
+    "atif",
+    "verl",
+    "prime-rl",
+]
 Rate = Literal["log", "result", "karl-v1", "karl-v2", "outcomes"]
 To = Literal["trajectory", "karl"]
 ToolFormat = Literal["auto", "template", "text"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.errors import DataSetError, NothingToTrainError, UsageError
 from karl_fast.train.batching import BatchOrder, row_units
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import Example, RowAccount, group_numbers, prepare_examples, render_rows
@@ -67,11 +67,29 @@ def read_preferences(source: Source, rows: Rows, settings: Training) -> Answers 
     """Read the answers of each split; None for a recipe without preferences.
 
     Raises:
-        DataSetError: a row is neither a pair nor an answer with a label.
+        DataSetError: a row is neither a pair nor an answer with a label; or it has a label, which the recipe would
+            not read, so that unwanted answers would be learned.
     """
     if settings.recipe not in PREFERENCES:
+        _refuse_labels(source, rows)
         return None
     return {split: read_answers(split_rows, source.place(split), settings) for split, split_rows in rows.items()}
+
+
+def _refuse_labels(source: Source, rows: Rows) -> None:
+    """Raise where rows are answers with a label.
+
+    Raises:
+        DataSetError: they are; the message names the first.
+    """
+    for split, split_rows in rows.items():
+        for number, row in enumerate(split_rows, 1):
+            if {"prompt", "completion"} <= row.keys() and isinstance(row.get("label"), bool):
+                raise DataSetError(
+                    f"{source.place(split)}, row {number:,} is an answer with a label, and unwanted answers "
+                    "would be learned too",
+                    hint="--recipe kto learns from labels",
+                )
 
 
 def render_texts(rows: Rows, loaded: Loaded, settings: Training) -> Texts:

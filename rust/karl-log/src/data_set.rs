@@ -116,6 +116,12 @@ struct StampFacts {
     reward: f64,
 }
 
+/// Paths of the metadata of a row; those of a trajectory of Harbor are in its object `extra`.
+const STAMPS: [[&str; 3]; 2] = [
+    ["karl_fast.id", "karl_fast.group", "karl_fast.reward"],
+    ["extra.karl_fast.id", "extra.karl_fast.group", "extra.karl_fast.reward"],
+];
+
 /// Reader of the rows of one file.
 struct RowReader {
     stamped: bool,
@@ -124,11 +130,11 @@ struct RowReader {
     values: Vec<Option<Range<usize>>>,
 }
 
-const MESSAGES: usize = 3;
+const MESSAGES: usize = 6;
 
 impl RowReader {
     fn new(stamped: bool) -> Self {
-        let paths = ["karl_fast.id", "karl_fast.group", "karl_fast.reward", "messages"];
+        let paths: Vec<&str> = STAMPS.concat().into_iter().chain(["messages"]).collect();
         Self { stamped, row: scan_of(&paths), message: scan_of(&["role"]), values: vec![None; paths.len()] }
     }
 
@@ -151,7 +157,8 @@ impl RowReader {
 
     fn stamp(&self, object: &[u8], line: u64) -> std::result::Result<StampFacts, RowProblem> {
         let value = |slot: usize| self.values[slot].clone().map(|range| &object[range]);
-        let (Some(id), Some(group), Some(number)) = (value(0), value(1), value(2)) else {
+        let first = if self.values[0].is_some() { 0 } else { STAMPS[0].len() };
+        let (Some(id), Some(group), Some(number)) = (value(first), value(first + 1), value(first + 2)) else {
             return Err(RowProblem::NoStamp);
         };
         let (id, group) = (text(id)?, text(group)?);

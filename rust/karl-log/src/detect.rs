@@ -86,7 +86,7 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
     let beside = needed.map(|sidecar| SidecarNumber::read(&source, sidecar));
     let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
-    let fields = Fields::new(format, &wishes.overrides, number)?;
+    let fields = Fields::new(format, &wishes.overrides, number)?.in_file(&source.name);
     Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
 }
 

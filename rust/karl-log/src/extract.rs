@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::sync::Arc;
 
 use karl_core::reward::complement;
 use karl_core::rng::id128;
@@ -331,7 +332,7 @@ fn join_decoded<'r>(
 
 /// Slots of a field's choices.
 #[derive(Debug)]
-struct Slot(Vec<(usize, Transform)>);
+struct Slot(Vec<(usize, Transform, Option<Arc<str>>)>);
 
 /// Results of the scan: the record and the position of each wanted value in it.
 #[derive(Clone, Copy)]
@@ -345,7 +346,7 @@ impl Slot {
     fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let slot = |choice: &Choice| {
             paths.push(choice.path.clone());
-            (paths.len() - 1, choice.transform)
+            (paths.len() - 1, choice.transform, choice.constant.clone())
         };
         Self(field.choices().iter().map(slot).collect())
     }
@@ -353,14 +354,14 @@ impl Slot {
     /// Add a path without conversion.
     fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
         paths.push(path.clone());
-        Self(vec![(paths.len() - 1, Transform::AsIs)])
+        Self(vec![(paths.len() - 1, Transform::AsIs, None)])
     }
 
     /// Return the first non-empty choice, or else the last.
     fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Transform) {
         let mut chosen = (None, Transform::AsIs);
-        for &(slot, transform) in &self.0 {
-            chosen = (found.raw(slot), transform);
+        for (slot, transform, _) in &self.0 {
+            chosen = (found.raw(*slot), *transform);
             if chosen.0.is_some_and(holds) {
                 break;
             }
@@ -376,7 +377,7 @@ impl Slot {
     /// Return the name in the value of the only choice, if it needs neither unescaping nor conversion.
     #[inline]
     fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
-        let [(slot, Transform::AsIs)] = self.0[..] else { return None };
+        let [(slot, Transform::AsIs, _)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
     }
 
@@ -390,7 +391,14 @@ impl Slot {
 
     /// Return the name that the value yields.
     fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
+        let is_of_record = |(slot, _, constant): &&(usize, Transform, Option<Arc<str>>)| {
+            constant.is_some() || found.raw(*slot).is_some_and(holds)
+        };
+        if let Some((.., Some(text))) = self.0.iter().find(is_of_record) {
+            return Name::Text(Cow::Owned(text.to_string()));
+        }
         match self.choose(found) {
+            (_, Transform::FileName | Transform::FileParent | Transform::FileMatch) => Name::Missing,
             (raw, Transform::Hash) => hash(raw),
             (raw, Transform::Quotient(by)) => quotient(raw, by),
             (raw, _) => name(raw),

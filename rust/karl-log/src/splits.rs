@@ -126,7 +126,7 @@ pub fn scan(
     settings: &ReadSettings,
     watch: &Watch,
 ) -> Result<ScannedSplit> {
-    let fields = Fields::new(form.format, &settings.wishes.overrides, form.number)?;
+    let fields = Fields::new(form.format, &settings.wishes.overrides, form.number)?.in_file(name);
     let mut scanner = Scanner::new(0, &fields, settings.scan);
     let mut rows = PartRows::default();
     let mut tally = FileTally::default();

@@ -12,7 +12,7 @@ use karl_core::{Ranking, Sampler, Verdict};
 use karl_log::columns::category::Category;
 use karl_log::conversation::Flaw;
 use karl_log::data_set::{BadRow, RowProblem, RowTable, read_rows};
-use karl_log::export::directory::{DirectoryFile, SPLITS, WrittenFile};
+use karl_log::export::directory::{DirectoryFile, FileContent, SPLITS, TABLES, WrittenFile};
 use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits, Strata, directory};
 use karl_log::intern::Names;
 use karl_log::{Error, Place, export};
@@ -43,6 +43,8 @@ struct DraftFacts {
     dropped: Vec<(&'static str, u64)>,
     trimmed_rows: u64,
     trimmed_messages: u64,
+    reasoning_left_out: u64,
+    label_above: Option<f64>,
     doubled_rows: u64,
     secrets: Vec<(&'static str, u64)>,
     splits: [usize; 3],
@@ -141,6 +143,8 @@ impl Draft {
             dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),
             trimmed_rows: draft.trimmed_rows,
             trimmed_messages: draft.trimmed_messages,
+            reasoning_left_out: draft.reasoning_left_out,
+            label_above: draft.label_above,
             doubled_rows: draft.doubled_rows,
             secrets: draft.secrets.iter().map(|(&family, &count)| (family, count)).collect(),
             splits: [0, 1, 2].map(|split| self.splits.lines[split].len()),
@@ -194,33 +198,38 @@ impl Draft {
     }
 
     /// Write the directory, whole or not at all, with the manifest that a function gives for the names, sizes and
-    /// hashes of the files. False, and nothing is written, where a record that was taken unread turns out to be no
-    /// row: the draft is to be made again of judged ones.
-    #[pyo3(signature = (target, manifest, *, progress = None))]
+    /// hashes of the files, and with the files given by `beside`: its description, or tables, which take the place of
+    /// the files of rows. False, and nothing is written, where a record that was taken unread turns out to be no row:
+    /// the draft is to be made again of judged ones.
+    #[pyo3(signature = (target, manifest, beside, *, progress = None))]
     fn write(
         &self,
         py: Python<'_>,
         target: &OutputTarget,
         manifest: Py<PyAny>,
+        beside: BTreeMap<String, Vec<u8>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
         let mut raised = None;
         let written = enter(py, progress.as_ref(), |watch| {
             let splits = self.splits.lines.each_ref().map(|lines| self.inner.written(self.log(), lines));
+            let in_tables = beside.contains_key(TABLES[0]);
             let files = SPLITS
                 .into_iter()
                 .zip(&splits)
-                .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
+                .filter(|(name, lines)| !in_tables && (*name == SPLITS[0] || !lines.is_empty()));
+            let files = files.map(|(name, lines)| DirectoryFile { name, content: FileContent::Lines(lines) });
+            let more = beside.iter().map(|(name, bytes)| (name.as_str(), FileContent::Bytes(bytes)));
             let parts: Vec<DirectoryFile<'_>> =
-                files.map(|(name, lines)| DirectoryFile { name, lines }).collect();
-            let told = |written: &[WrittenFile]| {
+                files.chain(more.map(|(name, content)| DirectoryFile { name, content })).collect();
+            let describe = |written: &[WrittenFile]| {
                 let text = ask_manifest(&manifest, &parts, written);
                 text.map(Some).map_err(|error| {
                     raised = Some(error);
                     Error::Interrupted
                 })
             };
-            match directory::write_with(&target.inner, &parts, self.threads, watch, told) {
+            match directory::write_with(&target.inner, &parts, self.threads, watch, describe) {
                 Err(Error::Unwritable { .. }) => Ok(false),
                 written => written.map(|()| true),
             }
@@ -239,6 +248,12 @@ impl Draft {
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
     karl_redact::secrets::redacted(text)
+}
+
+/// Return the size of a file, and its XXH3-128 as 32 hexadecimal digits.
+#[pyfunction]
+pub(crate) fn file_digest(py: Python<'_>, path: PathBuf) -> PyResult<(u64, String)> {
+    enter(py, None, |_| directory::read_back(&path)).map(|file| (file.size, file.hash))
 }
 
 fn make(
@@ -324,7 +339,7 @@ impl Export {
         per: Option<(String, String)>,
     ) -> PyResult<Self> {
         let unknown = || {
-            UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
+            UsageError::new_err(format!("shape is {shape:?}, wanted one of {}", Shape::names().join(", ")))
         };
         let not_prepared =
             || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
@@ -335,6 +350,7 @@ impl Export {
             prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
             max_per_group,
             dealt: fractions[0] < 1.0,
+            seed,
             threads,
         };
         let dealing = Dealing { fractions, fewest, seed };

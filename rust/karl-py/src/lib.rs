@@ -54,7 +54,7 @@ mod _core {
     #[pymodule_export]
     use super::export::data_set_rows;
     #[pymodule_export]
-    use super::export::{Draft, Export, redacted};
+    use super::export::{Draft, Export, file_digest, redacted};
     #[pymodule_export]
     use super::filter::{
         constant_groups, low_ratio_negatives, mixed_groups, overlong, probability_difference, reasons,

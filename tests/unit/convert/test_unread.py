@@ -402,7 +402,7 @@ def test_reasoning_blocks_are_read_or_counted(
         {"reasoning_text": "hm"},
     ],
 )
-@pytest.mark.parametrize("shape", ["chat", "text", "prompt-completion"])
+@pytest.mark.parametrize("shape", ["chat", "text", "prompt-completion-text"])
 def test_reasoning_under_every_key_is_learned(
     convert: Convert, tmp_path: Path, more: dict[str, Any], shape: str
 ) -> None:
@@ -482,7 +482,7 @@ def test_shape_that_cannot_express_it_drops_row(tmp_path: Path) -> None:
     manifest = karl_fast.sample(log, tmp_path / "text", k=2, shape="text").manifest
     assert manifest["draw"]["failed"] == {"unlearned_turn": 1}
     # The last turn alone is learned of a prompt and its completion.
-    manifest = karl_fast.sample(log, tmp_path / "pairs", k=2, shape="prompt-completion").manifest
+    manifest = karl_fast.sample(log, tmp_path / "pairs", k=2, shape="prompt-completion-text").manifest
     assert (manifest["draw"]["failed"], manifest["draw"]["rows"]) == ({}, 2)
 
 

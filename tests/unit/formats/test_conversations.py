@@ -78,7 +78,7 @@ def test_non_finite_numbers_stay_in_raw_rows(tmp_path: Path) -> None:
         + "}]}",
         '{"id":"r","reward":1,"prompt":{"text":"q","input":' + inside + '},"completion":"a"}',
     ):
-        for shape in ("chat", "text", "prompt-completion"):
+        for shape in ("chat", "text", "prompt-completion-text"):
             sampled(tmp_path, other, messages="messages|conversations", dedup=True, shape=shape)
     text = json.dumps(chat(called(inside)))
     assert f'"arguments":{inside}' in sampled(tmp_path, text)[0][0]
@@ -193,7 +193,7 @@ def test_texts_hold_reasoning_tools_and_calls(tmp_path: Path) -> None:
     assert said.startswith('tools: [{"type":"function","function":{"name":"f"')
     for part in ("user: q", "<think>\nWHY\n</think>", '[tool_call f {"x":1}]', "tool: 5", "<think>\nTHOUGHT\n</think>"):
         assert part in said
-    [line], _ = sampled(tmp_path, record, shape="prompt-completion")
+    [line], _ = sampled(tmp_path, record, shape="prompt-completion-text")
     row = json.loads(line)
     assert row["completion"] == "<think>\nTHOUGHT\n</think>"
     assert row["prompt"].startswith("tools: [")

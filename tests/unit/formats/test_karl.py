@@ -40,7 +40,7 @@ def test_centre_is_the_advantage_over_the_domain_mean(store: Path) -> None:
 
 
 def test_tap_learns_its_plan_extract_its_response(store: Path, tmp_path: Path) -> None:
-    karl_fast.sample(store, tmp_path / "out", k=16, shape="prompt-completion")
+    karl_fast.sample(store, tmp_path / "out", k=16, shape="prompt-completion-text")
     written = {row["karl_fast"]["id"]: (row["prompt"], row["completion"]) for row in rows.lines(tmp_path / "out")}
     plan = "1. Read(file_path=/src/3.py)\n2. Bash(command=make, description=builds)\n3. TodoWrite"
     assert written["traj_3"] == ("deploy 3", plan)

@@ -112,6 +112,14 @@ SLIME = {
     "status": "completed",
     "rollout_log_probs": [-0.1],
 }
+OPENHANDS = {
+    "messages": [{"role": "user", "content": "Fix the till"}],
+    "response": {"id": "c1", "model": "m", "choices": [{"message": {"role": "assistant", "content": "Fixed."}}]},
+    "args": [],
+    "kwargs": {"tools": [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]},
+    "timestamp": 1.0,
+    "cost": 0.1,
+}
 ALPACA = {"instruction": "Add the numbers.", "input": "2, 2", "output": "4", "reward": 1.0}
 
 WHOLE = [
@@ -129,6 +137,10 @@ def row(path: Path, record: Any, **settings: Any) -> tuple[karl_fast.Log, dict[s
     log = karl_fast.read(path, **settings)
     karl_fast.sample(log, path.with_name("data"), k=1, split=(1, 0, 0), force=True)
     return log, json.loads((path.parent / "data" / "train.jsonl").read_text("utf-8"))
+
+
+def group_names(log: karl_fast.Log) -> list[str | None]:
+    return [None if code < 0 else log.group_names[code] for code in log.groups.tolist()]
 
 
 def said(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -235,6 +247,51 @@ def test_samples_of_slime(tmp_path: Path) -> None:
 def test_the_input_of_alpaca_follows_its_instruction(tmp_path: Path, text: str, prompt: str) -> None:
     _, found = row(tmp_path / "alpaca.jsonl", ALPACA | {"input": text})
     assert (found["prompt"], found["completion"]) == (prompt, "4")
+
+
+def test_calls_of_openhands_have_their_answer_beside_the_messages(tmp_path: Path) -> None:
+    _, drawn = row(
+        tmp_path / "call.jsonl",
+        OPENHANDS | {"reward": 1.0},
+        prompt="messages",
+        completion="response",
+        tools="kwargs.tools",
+    )
+    assert said(drawn) == [("user", "Fix the till"), ("assistant", "Fixed.")]
+    assert drawn["tools"][0]["function"]["name"] == "read"
+
+
+@pytest.mark.parametrize(
+    ("field", "wanted"),
+    [
+        ("file.name", ["a", "b"]),
+        ("file.parent", ["task-1", "task-2"]),
+        (r"file(/task-(\d)/)", ["1", "2"]),
+        (r'file("task-\d{1,2}|none")', ["task-1", "task-2"]),
+        ("file.parent,file.name", ["task-1/a", "task-2/b"]),
+        ("task|file.parent", ["task-1", "t"]),
+    ],
+)
+def test_a_group_may_be_a_part_of_the_path_of_the_file(tmp_path: Path, field: str, wanted: list[str]) -> None:
+    for task, name, more in ((1, "a", {}), (2, "b", {"task": "t"})):
+        folder = tmp_path / f"task-{task}"
+        folder.mkdir()
+        record = {"id": name, "messages": KTO["prompt"] + KTO["completion"], "reward": 1.0} | more
+        (folder / f"{name}.part.jsonl").write_text(json.dumps(record) + "\n", "utf-8")
+    log = karl_fast.read(tmp_path, group=field)
+    assert sorted(map(str, group_names(log))) == sorted(wanted)
+    manifest = karl_fast.sample(tmp_path, tmp_path / "data", k=2, group=field).manifest
+    assert manifest["groups"]["count"] == 2
+    assert manifest["settings"]["group"] == field
+
+
+def test_a_file_that_matches_nothing_has_no_group(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(LISTED | {"reward": 1.0}) + "\n", "utf-8")
+    assert group_names(karl_fast.read(path, group="file(nothing-of-the-kind)")) == [None]
+    for group in ("file(a", "file(()"):
+        with pytest.raises(karl_fast.errors.KarlError, match=r"bracket|regular expression"):
+            karl_fast.read(path, group=group)
 
 
 @pytest.mark.parametrize("record", [GYM, SIMULATION, SMITH, INSPECT, SLIME, KTO, ALPACA])

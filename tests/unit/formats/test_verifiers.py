@@ -75,7 +75,7 @@ def test_prompt_and_completion_are_one_conversation(tmp_path: Path) -> None:
 
 def test_texts_stay_texts(tmp_path: Path) -> None:
     records = [builders.verifiers(0, n, 1.0, prompt="1 + 1 =", completion=f" {n}", tool_defs=[]) for n in range(8)]
-    karl_fast.sample(rows.write(tmp_path / "r.jsonl", records), tmp_path / "out", k=8, shape="prompt-completion")
+    karl_fast.sample(rows.write(tmp_path / "r.jsonl", records), tmp_path / "out", k=8, shape="prompt-completion-text")
     assert {row["prompt"] for row in rows.lines(tmp_path / "out")} == {"1 + 1 ="}
 
 

@@ -69,6 +69,6 @@ def test_a_prompt_without_text_is_hashed_as_is(tmp_path: Path) -> None:
 
 def test_rows_are_prompt_and_completion(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "1.jsonl", step(1))
-    karl_fast.sample(log, tmp_path / "out", k=24, shape="prompt-completion")
+    karl_fast.sample(log, tmp_path / "out", k=24, shape="prompt-completion-text")
     written = {(row["prompt"], row["completion"]) for row in rows.lines(tmp_path / "out")}
     assert written == {(str(record["input"]), str(record["output"])) for record in step(1)}

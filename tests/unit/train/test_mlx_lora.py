@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Train = Callable[..., Trained]
 
-SHAPES = ("chat", "prompt-completion", "text")
+SHAPES = ("chat", "prompt-completion-text", "text")
 SPLIT = (0.8, 0.2, 0.0)
 
 

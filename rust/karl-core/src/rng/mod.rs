@@ -69,6 +69,8 @@ pub enum Purpose {
     Flip = 9,
     /// Group in the sample that is looked at before a draw.
     Inspect = 10,
+    /// Answer that is rejected in favour of a drawn one.
+    Rejected = 11,
 }
 
 /// 2^-52: the distance between two neighbours of [`uniform`].

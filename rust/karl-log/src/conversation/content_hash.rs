@@ -120,6 +120,11 @@ fn comparable_message(message: &Value, purpose: Compared) -> Value {
     Value::Object(fields)
 }
 
+/// Return whether two messages are equal as parts of a prompt.
+pub(crate) fn is_same_message(left: &Value, right: &Value) -> bool {
+    comparable_message(left, Compared::Asked) == comparable_message(right, Compared::Asked)
+}
+
 fn comparable_call(call: &Value, purpose: Compared) -> Value {
     let Some(mut call) = openai::call(call.clone()) else { return call.clone() };
     openai::expand_arguments(&mut call);

@@ -42,6 +42,18 @@ pub enum Flaw {
     TooManyTokens,
     /// Rejected by the chat template of the caller's tokenizer.
     BadTemplate,
+    /// No message before the answer, in a data set of prompts and answers.
+    NoPrompt,
+    /// No row of its group has a lower reward, in a data set of pairs.
+    NoRejected,
+    /// Pair of two equal answers, or of one that begins the other.
+    SameAnswer,
+    /// Pair of answers to two prompts, or with two sets of tools.
+    OtherPrompt,
+    /// No label, because all rewards are equal.
+    NoLabel,
+    /// Tools, calls or their results in a form that cannot hold them.
+    HasTools,
 }
 
 impl Flaw {
@@ -66,6 +78,12 @@ impl Flaw {
             Self::PrivateTokens => "private_tokens",
             Self::TooManyTokens => "too_many_tokens",
             Self::BadTemplate => "bad_template",
+            Self::NoPrompt => "no_prompt",
+            Self::NoRejected => "no_rejected",
+            Self::SameAnswer => "same_answer",
+            Self::OtherPrompt => "other_prompt",
+            Self::NoLabel => "no_label",
+            Self::HasTools => "has_tools",
         }
     }
 

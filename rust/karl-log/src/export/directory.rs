@@ -4,7 +4,7 @@
 //! [place](crate::atomic_output).
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -26,8 +26,14 @@ pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];
 /// File that marks a directory as an output of this program: only such a directory is ever replaced.
 pub const MANIFEST: &str = "manifest.json";
 
+/// Files of the splits of a data set in tables.
+pub const TABLES: [&str; 3] = ["train.parquet", "valid.parquet", "test.parquet"];
+
+/// Description of a data set, for people and for the Hugging Face hub.
+pub const CARD: &str = "README.md";
+
 /// All files of such an output.
-const FILES: [&str; 4] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST];
+const FILES: [&str; 8] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST, TABLES[0], TABLES[1], TABLES[2], CARD];
 
 /// Maximum size of a file that may be such a manifest, in bytes.
 const MANIFEST_MAX: u64 = 1 << 28;
@@ -37,8 +43,26 @@ const MANIFEST_MAX: u64 = 1 << 28;
 pub struct DirectoryFile<'a> {
     /// Name.
     pub name: &'a str,
-    /// Lines.
-    pub lines: &'a [FileLine<'a>],
+    /// Content.
+    pub content: FileContent<'a>,
+}
+
+/// Content of a file.
+#[derive(Clone, Copy, Debug)]
+pub enum FileContent<'a> {
+    /// Lines, each of which gets an end.
+    Lines(&'a [FileLine<'a>]),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+impl FileContent<'_> {
+    fn len(self) -> u64 {
+        match self {
+            Self::Lines(lines) => num_bytes(lines),
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
 }
 
 /// Look at the place of a data set before any work is done.
@@ -78,15 +102,16 @@ fn manifest(path: &Path) -> Result<Option<Value>> {
 /// manifest has no hash. A missing file is not an edit.
 fn edited(directory: &Path) -> Result<Option<String>> {
     let Some(manifest) = manifest(&directory.join(MANIFEST))? else { return Ok(None) };
-    for name in SPLITS {
-        let now = match read_back(&directory.join(name)) {
-            Err(error) if is_absent(&error) => continue,
-            now => now.map_err(|error| Error::io("read", &directory.join(name), error))?,
-        };
+    for name in SPLITS.into_iter().chain(TABLES).chain([CARD]) {
+        let path = directory.join(name);
+        if fs::symlink_metadata(&path).is_err_and(|error| is_absent(&error)) {
+            continue;
+        }
+        let now = read_back(&path)?;
         let rows = name.split('.').next().and_then(|split| manifest["export"]["splits"][split].as_u64());
         let same = match manifest["export"]["files"][name]["xxh3_128"].as_str() {
             Some(hash) => hash == now.hash,
-            None => now.rows == rows.unwrap_or(0),
+            None => SPLITS.contains(&name) && now.rows == rows.unwrap_or(0),
         };
         if !same {
             return Ok(Some(format!(
@@ -108,7 +133,15 @@ pub struct WrittenFile {
     pub hash: String,
 }
 
-fn read_back(path: &Path) -> io::Result<WrittenFile> {
+/// Read a file, and return its size, lines and hash.
+///
+/// # Errors
+/// [`Error::Io`] if it cannot be read.
+pub fn read_back(path: &Path) -> Result<WrittenFile> {
+    hash_file(path).map_err(|error| Error::io("read", path, error))
+}
+
+fn hash_file(path: &Path) -> io::Result<WrittenFile> {
     let (mut file, mut block) = (File::open(path)?, vec![0; 1 << 18]);
     let (mut hasher, mut size, mut rows) = (XxHash3_128::new(), 0, 0);
     loop {
@@ -157,25 +190,38 @@ pub fn write_with(
     let parents =
         Parents::create(target.folder()).map_err(|error| Error::io("create the folder of", shown, error))?;
     let staging = target.hidden_directory()?;
-    watch.expect(parts.iter().map(|part| num_bytes(part.lines)).sum());
+    watch.expect(parts.iter().map(|part| part.content.len()).sum());
     // In parallel: each waits for the disk.
     let failed = AtomicBool::new(false);
     let put = |part: &DirectoryFile<'_>, watch: &Watch| {
         let (path, shown) = (staging.path().join(part.name), shown.join(part.name));
-        write_file(&path, &shown, part.lines, threads, &failed, watch)?;
-        read_back(&path).map_err(|error| Error::io("read", &shown, error))
+        match part.content {
+            FileContent::Lines(lines) => write_file(&path, &shown, lines, threads, &failed, watch)?,
+            FileContent::Bytes(bytes) => write_bytes(&path, bytes)
+                .map_err(|error| Error::io("write", &shown, error))
+                .and_then(|()| watch.advance(bytes.len() as u64))?,
+        }
+        hash_file(&path).map_err(|error| Error::io("read", &shown, error))
     };
     let rows = |part: &DirectoryFile<'_>| put(part, watch);
     let all = map(parts.iter().collect(), parts.len(), rows).into_iter().collect::<Result<Vec<_>>>()?;
     if let Some(text) = manifest(&all)? {
         // Progress counts rows: the size of the manifest is unknown when the total is announced.
-        put(&DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(&text)] }, &Watch::new())?;
+        let content = FileContent::Lines(&[FileLine::Text(&text)]);
+        put(&DirectoryFile { name: MANIFEST, content }, &Watch::new())?;
     }
     sync(staging.path()).map_err(|error| Error::io("write", shown, error))?;
     watch.advance(0)?;
     target.put_directory(staging)?;
     parents.keep();
     Ok(())
+}
+
+/// Write a new file, and sync it.
+fn write_bytes(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// Bytes written per call, except for a longer line: they stay in the cache until then.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use karl_redact::secrets::SecretCounts;
 
 use super::directory::{FileLine, num_bytes};
-use super::render::Shape;
 use super::row::{RowText, SessionKeys};
+use super::shape::Shape;
 use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::conversation::Flaw;
@@ -49,6 +49,10 @@ pub struct Draft {
     pub trimmed_rows: u64,
     /// Number of messages they lost.
     pub trimmed_messages: u64,
+    /// Number of messages without their reasoning, which the shape has no key for.
+    pub reasoning_left_out: u64,
+    /// Reward above which an answer has the label true, if rows have labels.
+    pub label_above: Option<f64>,
     /// Replaced secrets, by family.
     pub secrets: SecretCounts,
     /// Shape of the rows.
@@ -142,7 +146,8 @@ impl Draft {
         self.sessions.push(line.session);
         self.doubled_rows += u64::from(line.doubled);
         self.lines.push(line.text.map(|text| {
-            let mut text = if tools && !line.tools { RowText::without_tools(&text) } else { text };
+            let lacks_tools = tools && !line.tools && self.shape.is_none_or(Shape::has_null_tools);
+            let mut text = if lacks_tools { RowText::without_tools(&text) } else { text };
             if self.shape != Some(Shape::Raw) {
                 RowText::say_copies(&mut text, copies);
             }
@@ -150,6 +155,7 @@ impl Draft {
         }));
         self.trimmed_rows += u64::from(line.trimmed > 0);
         self.trimmed_messages += line.trimmed;
+        self.reasoning_left_out += line.reasoning_left_out;
         for (family, count) in line.secrets {
             *self.secrets.entry(family).or_default() += count;
         }

@@ -11,16 +11,21 @@
 
 pub mod directory;
 pub mod draft;
+mod forms;
+mod message_text;
+mod partner;
 mod produce_rows;
 mod quota;
-pub mod render;
+mod render;
 mod row;
 mod settings;
+mod shape;
 mod split;
 
 pub use draft::Draft;
 pub use produce_rows::draft;
 pub use quota::Strata;
-pub use render::Shape;
+
 pub use settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
+pub use shape::Shape;
 pub use split::{Dealing, Ordinals, Splits};

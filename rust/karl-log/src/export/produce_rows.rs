@@ -8,9 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::draft::Draft;
 use super::quota::{Limits, Strata, walk};
-use super::render::Shape;
 use super::row::{ParsedRow, RowBody, RowMaker, RowText};
 use super::settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
+use super::shape::Shape;
 use crate::cancel::Watch;
 use crate::conversation::Flaw;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ type RowResult = std::result::Result<RowText, Flaw>;
 /// Return the shape of a data set that begins with these; `None` if all of them failed.
 fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
     let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
-        Ok(ParsedRow { body: RowBody::Example(read), .. }) => Some(&read.example),
+        Ok(ParsedRow { body: RowBody::Example(read) | RowBody::Pair(read, _), .. }) => Some(&read.example),
         _ => None,
     });
     parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
@@ -73,11 +73,14 @@ pub(super) struct RowFill<'a> {
     shape: Option<Shape>,
     made: FxHashMap<u32, RowText>,
     flaws: FxHashMap<u32, Flaw>,
+    /// Records of the answers that are rejected in favour of the rows that are being made.
+    rejected: FxHashMap<u32, Vec<u8>>,
 }
 
 impl<'a> RowFill<'a> {
     pub(super) fn new(maker: RowMaker<'a>, judge: Option<Judge<'a>>) -> Self {
-        Self { maker, judge, shape: None, made: FxHashMap::default(), flaws: FxHashMap::default() }
+        let (made, flaws, rejected) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Self { maker, judge, shape: None, made, flaws, rejected }
     }
 
     pub(super) fn ranked(
@@ -137,13 +140,26 @@ impl<'a> RowFill<'a> {
     /// Make rows, or find their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
         let rows = self.leave(rows)?;
+        self.rejected = self.fetch_rejected(&rows, watch)?;
         let rest = self.begin(&rows, watch)?;
         let (maker, settings) = (&self.maker, self.maker.settings);
         let shape = self.shape.unwrap_or(settings.shape);
-        let line =
-            |row, bytes| (row, maker.parse(row, bytes).and_then(|candidate| maker.line(candidate, shape)));
+        let rejected = |row| self.rejected.get(&row).map(Vec::as_slice);
+        let line = |row, bytes| {
+            (row, maker.parse(row, bytes, rejected(row)).and_then(|candidate| maker.line(candidate, shape)))
+        };
         let lines = fetch_each(maker.log, rest, settings.threads, watch, line)?;
+        self.rejected.clear();
         self.keep(lines, watch)
+    }
+
+    /// Read the records of the answers that are rejected in favour of some rows.
+    fn fetch_rejected(&self, rows: &[u32], watch: &Watch) -> Result<FxHashMap<u32, Vec<u8>>> {
+        let pairs: Vec<(u32, u32)> =
+            rows.iter().filter_map(|&row| Some((row, self.maker.rejected(row)?))).collect();
+        let others: Vec<u32> = pairs.iter().map(|&(_, other)| other).collect();
+        let records = fetch(self.maker.log, &others, self.maker.settings.threads, watch)?;
+        Ok(pairs.into_iter().map(|(row, _)| row).zip(records).collect())
     }
 
     /// Separate the rows that are validated as they are written; return the others, which have to be made.
@@ -185,7 +201,9 @@ impl<'a> RowFill<'a> {
 
     fn batch(&mut self, records: Vec<(u32, Vec<u8>)>, watch: &Watch) -> Result<()> {
         let (maker, settings) = (&self.maker, self.maker.settings);
-        let parsed = map(records, settings.threads, |(row, bytes)| (row, maker.parse(row, bytes)));
+        let parsed = map(records, settings.threads, |(row, bytes)| {
+            (row, maker.parse(row, bytes, self.rejected.get(&row).map(Vec::as_slice)))
+        });
         // A batch in which every record failed does not decide the shape.
         self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
         let shape = self.shape.unwrap_or(settings.shape);
@@ -219,7 +237,8 @@ impl<'a> RowFill<'a> {
     /// Return the drawn rows with their texts.
     fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, failed: &[(u32, Flaw)]) -> Draft {
         let unread = self.maker.settings.prepared == Prepared::Unread;
-        let mut draft = Draft { shape: self.shape, unread, ..Draft::default() };
+        let label_above = self.maker.comparison.label_above;
+        let mut draft = Draft { shape: self.shape, unread, label_above, ..Draft::default() };
         draft.fail(self.maker.log, failed);
         let lines: Vec<(u32, u32, RowText)> = rows
             .into_iter()

@@ -7,7 +7,10 @@ use karl_redact::secrets::{SecretCounts, redact};
 use memchr::memmem;
 use serde_json::{Map, Number, Value, json};
 
-use super::render::{Shape, row};
+use super::forms::RowParts;
+use super::partner::Comparison;
+use super::render::row;
+use super::shape::Shape;
 use super::{ExportSettings, Prepared, SelectionValues};
 use crate::columns::Place;
 use crate::conversation::{Flaw, TrimmedExample, content_hash, example};
@@ -37,6 +40,8 @@ pub(super) struct ParsedRow {
 pub(super) enum RowBody {
     Raw(Vec<u8>),
     Example(TrimmedExample),
+    /// Example, and one of a lower reward.
+    Pair(TrimmedExample, TrimmedExample),
 }
 
 /// Text of a row, with the changes made to it.
@@ -44,6 +49,8 @@ pub(super) struct RowText {
     /// Text; `None` if it is the unchanged record, which is read again.
     pub(super) text: Option<String>,
     pub(super) trimmed: u64,
+    /// Number of messages whose reasoning the shape has no key for.
+    pub(super) reasoning_left_out: u64,
     pub(super) secrets: SecretCounts,
     /// True if the row has a key for its tools.
     pub(super) tools: bool,
@@ -90,6 +97,7 @@ impl RowText {
         Self {
             text: None,
             trimmed: 0,
+            reasoning_left_out: 0,
             secrets,
             tools: false,
             prompt: None,
@@ -110,16 +118,18 @@ impl RowText {
 
     /// Write the number of copies into the stamp of a row. A raw row has no stamp, or one of another draw.
     pub(super) fn say_copies(text: &mut String, copies: u32) {
-        if copies != 1 && text.ends_with(ONE_COPY) {
-            text.truncate(text.len() - "1}}".len());
+        let stamp = text.trim_end_matches('}').len();
+        if copies != 1 && text[..stamp].ends_with(ONE_COPY) {
+            let end = text.split_off(stamp);
+            text.truncate(stamp - 1);
             text.push_str(&copies.to_string());
-            text.push_str("}}");
+            text.push_str(&end);
         }
     }
 }
 
-/// End of a row that was drawn once.
-const ONE_COPY: &str = "\"copies\":1}}";
+/// End of the stamp of a row that was drawn once, without the ends of objects.
+const ONE_COPY: &str = "\"copies\":1";
 
 /// Start of a row's last field.
 const STAMP: &str = "\"karl_fast\":{";
@@ -132,6 +142,8 @@ pub(super) struct RowMaker<'a> {
     /// True for each file that can be read again cheaply. The copy of a pipe is removed with the log, and a
     /// packed file would have to be unpacked again.
     lasts: Vec<bool>,
+    /// Rewards of the log, as far as the shape compares them.
+    pub(super) comparison: Comparison,
 }
 
 impl<'a> RowMaker<'a> {
@@ -140,11 +152,18 @@ impl<'a> RowMaker<'a> {
             *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
         };
         let lasts = log.inputs.iter().map(|input| lasts(&input.source)).collect();
-        Self { log, facts, settings, lasts }
+        let comparison = Comparison::new(log, &facts, settings.shape);
+        Self { log, facts, settings, lasts, comparison }
     }
 
-    /// Parse the record, as far as this does not depend on the shape of the others.
-    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
+    /// Return the row whose answer is rejected in favour of another's; `None` if rows are no pairs, or if there is none.
+    pub(super) fn rejected(&self, row: u32) -> Option<u32> {
+        self.comparison.rejected(self.log, self.settings.seed, self.facts.rewards, row)
+    }
+
+    /// Parse the record, as far as this does not depend on the shape of the others. Of a pair, `rejected` is the record
+    /// of the other row.
+    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>, rejected: Option<&[u8]>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays unchanged need not be built.
             let check = if self.settings.protects() { Ok(()) } else { reference_parser::check(&bytes) };
@@ -164,32 +183,67 @@ impl<'a> RowMaker<'a> {
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
-        Ok(ParsedRow { row, id, prompt, session, doubled, body: RowBody::Example(read) })
+        let body = match (self.settings.shape, rejected) {
+            (Shape::Preference, None) => return Err(Flaw::NoRejected),
+            (Shape::Preference, Some(bytes)) => RowBody::Pair(read, self.other_example(row, bytes)?),
+            _ => RowBody::Example(read),
+        };
+        Ok(ParsedRow { row, id, prompt, session, doubled, body })
+    }
+
+    /// Return the example of the row that is rejected in favour of another.
+    fn other_example(&self, row: u32, bytes: &[u8]) -> Result<TrimmedExample, Flaw> {
+        let record = reference_parser::parse_rollout(bytes).map_err(|_| Flaw::Unparsable)?;
+        let fields = self.rejected(row).map(|other| self.fields(other)).ok_or(Flaw::NoRejected)?;
+        example(record, fields)
     }
 
     /// Return the row in the shape of its data set.
     pub(super) fn line(&self, candidate: ParsedRow, shape: Shape) -> Result<RowText, Flaw> {
         let mut secrets = SecretCounts::new();
         let (prompt, session, doubled) = (candidate.prompt, candidate.session, candidate.doubled);
-        let (text, trimmed, tools, content) = match candidate.body {
+        let (read, rejected) = match candidate.body {
             RowBody::Raw(bytes) => {
                 let text = self.raw(candidate.row, bytes, &mut secrets)?;
                 let content = text.as_ref().map(|text| id128(text.as_bytes()));
-                (text, 0, false, content)
+                let unchanged = RowText::unchanged();
+                return Ok(RowText { text, secrets, prompt, session, doubled, content, ..unchanged });
             }
-            RowBody::Example(read) => {
-                let content = Some(content_hash::hash(&read.example));
-                let fields = row(read.example, shape)?;
-                let tools = fields.contains_key("tools");
-                let stamp = self.stamp(candidate.row, &candidate.id);
-                let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
-                let text = self.clean(to_line(&fields)?, &mut secrets);
-                // A secret in an id is not a secret of the training text: replaced, not counted.
-                let stamp = self.clean(to_line(&stamp)?, &mut SecretCounts::new());
-                (Some(self.pseudonymous(append_stamp(&text, &stamp))), read.trimmed as u64, tools, content)
-            }
+            RowBody::Example(read) => (read, None),
+            RowBody::Pair(read, rejected) => (read, Some(rejected)),
         };
-        Ok(RowText { text, trimmed, secrets, tools, prompt, session, doubled, content })
+        let content = Some(content_hash::hash(&read.example));
+        let trimmed = (read.trimmed + rejected.as_ref().map_or(0, |rejected| rejected.trimmed)) as u64;
+        let label = self.comparison.label(self.facts.rewards[candidate.row as usize]);
+        let parts = RowParts { example: read.example, rejected: rejected.map(|read| read.example), label };
+        let form = row(parts, shape)?;
+        let tools = form.fields.contains_key("tools");
+        let text = self.clean(to_line(&form.fields)?, &mut secrets);
+        // A secret in an id is not a secret of the training text: replaced, not counted.
+        let stamp =
+            self.clean(self.stamp_text(&candidate.id, candidate.row, shape)?, &mut SecretCounts::new());
+        let text = Some(self.pseudonymous(append_stamp(&text, &stamp)));
+        let reasoning_left_out = form.reasoning_left_out;
+        Ok(RowText { text, trimmed, reasoning_left_out, secrets, tools, prompt, session, doubled, content })
+    }
+
+    /// Return the object with the metadata of a row, under its key and in the object that holds it.
+    fn stamp_text(&self, id: &str, row: u32, shape: Shape) -> Result<String, Flaw> {
+        let rejected = self.rejected(row).map(|other| {
+            let reward = number(self.facts.rewards[other as usize]);
+            ("rejected".to_owned(), json!({"key": self.name(other), "reward": reward}))
+        });
+        let stamp = rejected.into_iter().chain(self.stamp(row, id)).collect();
+        let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
+        match shape.stamp_holder() {
+            "" => to_line(&stamp),
+            holder => to_line(&Map::from_iter([(holder.to_owned(), Value::Object(stamp))])),
+        }
+    }
+
+    /// Return the hash by which a row is known, as 32 digits.
+    fn name(&self, row: u32) -> String {
+        format!("{:032x}", self.log.keys.get(row as usize).id)
     }
 
     /// Return the record's own bytes on one line; rewritten only if it has a line break, a secret or personal
@@ -284,8 +338,7 @@ impl<'a> RowMaker<'a> {
                 .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
-        let id = self.log.keys.get(row as usize).id;
-        parts.and_then(join_parts).unwrap_or_else(|| format!("{id:032x}"))
+        parts.and_then(join_parts).unwrap_or_else(|| self.name(row))
     }
 
     fn fields(&self, row: u32) -> &Fields {

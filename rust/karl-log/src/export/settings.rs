@@ -5,7 +5,7 @@ use karl_core::sample::Ranking;
 use karl_redact::Pseudonyms;
 
 use super::quota::Strata;
-use super::render::Shape;
+use super::shape::Shape;
 use crate::conversation::Flaw;
 
 /// Check by the caller that returns the flaw of a rendered row, if any; an error ends the job.
@@ -83,6 +83,8 @@ pub struct ExportSettings<'a> {
     pub max_per_group: Option<usize>,
     /// True if rows go to several splits: then the prompt of each row without a group is hashed.
     pub dealt: bool,
+    /// Seed, for the choice of the rejected answer of a pair.
+    pub seed: u64,
     /// Number of threads; at least one is used.
     pub threads: usize,
 }

@@ -3,10 +3,17 @@
 //! ```text
 //! field  = choice { "|" choice }                            the first that holds something
 //! choice = path | path//8 | hash(path) | json(path) | plan(path) | grade(path)
+//!        | file.name | file.parent | file(REGEX)
 //! ```
+//!
+//! The last three are of the file that holds a record: they are texts as soon as the file is known.
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::path;
+use std::sync::Arc;
+
+use regex_lite::Regex;
 
 use crate::error::{Error, Result};
 use crate::json::project::Path;
@@ -22,6 +29,8 @@ pub struct Choice {
     pub path: Path,
     /// Conversion of the value.
     pub transform: Transform,
+    /// Text that takes the place of the value; `None` until the file is known, and for values of a record.
+    pub constant: Option<Arc<str>>,
 }
 
 /// Conversion of a value.
@@ -39,6 +48,12 @@ pub enum Transform {
     Plan,
     /// Number of a grade of Inspect: `grade(scores.match.value)`.
     Grade,
+    /// Name of the file, without what is behind its first dot: `file.name`.
+    FileName,
+    /// Name of the folder of the file: `file.parent`.
+    FileParent,
+    /// First group of a regular expression, or all that it matches, in the path of the file: `file(step_(\d+))`.
+    FileMatch,
 }
 
 const WRAPPED: [(&str, Transform); 4] = [
@@ -54,9 +69,12 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield a name.
     pub fn name(text: &str) -> Result<Self> {
-        let fits =
-            |transform| matches!(transform, Transform::AsIs | Transform::Hash | Transform::Quotient(_));
-        Self::parse(text, fits, "a name is made by hash(path) and path//number only")
+        let fits = |transform| !matches!(transform, Transform::Json | Transform::Plan | Transform::Grade);
+        Self::parse(
+            text,
+            fits,
+            "a name is made by hash(path), path//number and parts of the file's path only",
+        )
     }
 
     /// Parse the field of a part of a trajectory.
@@ -83,6 +101,11 @@ impl Field {
             return Ok(Self(choices));
         }
         Err(Error::Field { path: text.to_owned(), problem })
+    }
+
+    /// Put the parts of a file's path in their places.
+    pub(super) fn in_file(&mut self, file: &str) {
+        self.0.iter_mut().for_each(|choice| choice.constant = choice.part_of(file).map(Arc::from));
     }
 
     /// Return the choices, the preferred one first; never empty.
@@ -114,17 +137,60 @@ pub(super) fn split_unquoted(text: &str, sign: char) -> Vec<&str> {
 impl Choice {
     fn parse(text: &str) -> Result<Self> {
         let wrong = |problem| Error::Field { path: text.to_owned(), problem };
+        if let Some(choice) = Self::of_file(text)? {
+            return Ok(choice);
+        }
         for (head, transform) in WRAPPED {
             if let Some(rest) = text.strip_prefix(head) {
                 let path = rest.strip_suffix(')').ok_or_else(|| wrong("the bracket is not closed"))?;
-                return Ok(Self { path: Path::parse(path)?, transform });
+                return Ok(Self { path: Path::parse(path)?, transform, constant: None });
             }
         }
         let Some((path, by)) = text.split_once("//") else {
-            return Ok(Self { path: Path::parse(text)?, transform: Transform::AsIs });
+            return Ok(Self { path: Path::parse(text)?, transform: Transform::AsIs, constant: None });
         };
         let by = by.parse().map_err(|_| wrong("after // stands a whole number from 1 on"))?;
-        Ok(Self { path: Path::parse(path)?, transform: Transform::Quotient(by) })
+        Ok(Self { path: Path::parse(path)?, transform: Transform::Quotient(by), constant: None })
+    }
+
+    /// Parse a part of the path of a file; `None` for a path in a record. A key that is named so is written in
+    /// quotation marks: `"file".name`.
+    fn of_file(text: &str) -> Result<Option<Self>> {
+        let of = |path, transform| Ok(Some(Self { path, transform, constant: None }));
+        match text {
+            "file.name" => return of(Path::key("file.name"), Transform::FileName),
+            "file.parent" => return of(Path::key("file.parent"), Transform::FileParent),
+            _ => {}
+        }
+        let wrong = |problem| Error::Field { path: text.to_owned(), problem };
+        let Some(rest) = text.strip_prefix("file(") else { return Ok(None) };
+        let pattern = rest.strip_suffix(')').ok_or_else(|| wrong("the bracket is not closed"))?;
+        let pattern = pattern.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(pattern);
+        Regex::new(pattern).map_err(|_| wrong("what is in the brackets is not a regular expression"))?;
+        of(Path::key(pattern), Transform::FileMatch)
+    }
+
+    /// Return the part of a file's path that this is; `None` if it is a value of a record, or if nothing matches.
+    fn part_of(&self, file: &str) -> Option<String> {
+        let place = path::absolute(file).unwrap_or_else(|_| file.into());
+        let name = |part: Option<&std::ffi::OsStr>| Some(part?.to_str()?.to_owned());
+        match self.transform {
+            Transform::FileName => {
+                name(place.file_name()).map(|name| name.split('.').next().unwrap_or_default().to_owned())
+            }
+            Transform::FileParent => name(place.parent()?.file_name()),
+            Transform::FileMatch => {
+                let found = Regex::new(self.path.root()).ok()?;
+                let found = found.captures(place.to_str()?)?;
+                found.get(1).or_else(|| found.get(0)).map(|part| part.as_str().to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Return whether this is a part of the path of a file.
+    pub(crate) fn is_of_file(&self) -> bool {
+        matches!(self.transform, Transform::FileName | Transform::FileParent | Transform::FileMatch)
     }
 }
 
@@ -144,6 +210,9 @@ impl fmt::Display for Choice {
             Transform::Json => write!(f, "json({})", self.path),
             Transform::Plan => write!(f, "plan({})", self.path),
             Transform::Grade => write!(f, "grade({})", self.path),
+            Transform::FileName => f.write_str("file.name"),
+            Transform::FileParent => f.write_str("file.parent"),
+            Transform::FileMatch => write!(f, "file(\"{}\")", self.path.root()),
         }
     }
 }
@@ -151,6 +220,23 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_the_path_of_a_file_are_texts_once_it_is_known() {
+        let part = |field: &str| {
+            let mut field = Field::name(field).unwrap();
+            field.in_file("/jobs/task-7__abc/agent/step_12.jsonl.gz");
+            field.choices()[0].constant.as_deref().map(str::to_owned)
+        };
+        assert_eq!(part("file.name").as_deref(), Some("step_12"));
+        assert_eq!(part("file.parent").as_deref(), Some("agent"));
+        assert_eq!(part(r"file(/([^/]+)__)").as_deref(), Some("task-7"));
+        assert_eq!(part(r#"file("step_\d{1,3}|none")"#).as_deref(), Some("step_12"));
+        assert_eq!(part("file(absent)"), None);
+        assert_eq!(part("\"file\".name"), None);
+        assert!(matches!(Field::name("file(()"), Err(Error::Field { .. })));
+        assert!(matches!(Field::value("file.name"), Err(Error::Field { .. })));
+    }
 
     #[test]
     fn a_field_reads_as_it_is_written() {

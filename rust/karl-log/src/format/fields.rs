@@ -100,6 +100,14 @@ impl Fields {
         })
     }
 
+    /// Put the parts of a file's path, such as `file.parent`, in the places of the names made of them.
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Self {
+        let single = [&mut self.domain, &mut self.partition].into_iter().flatten();
+        self.group.iter_mut().chain(single).for_each(|field| field.in_file(file));
+        self
+    }
+
     /// Return the component of an outcome that each component of the reward is; `None` for any other number.
     #[must_use]
     pub fn outcomes(&self) -> Vec<Option<Component>> {
@@ -138,7 +146,8 @@ impl Fields {
         let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
         let last = [&self.completion, &self.text, &self.order, &self.system];
         let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
-        let paths = fields.flat_map(Field::choices).map(|choice| &choice.path);
+        let choices = fields.flat_map(Field::choices).filter(|choice| !choice.is_of_file());
+        let paths = choices.map(|choice| &choice.path);
         let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);
         paths.chain(plain).map(Path::root).collect()
     }
@@ -168,7 +177,7 @@ fn own_group(format: &Format, number: Option<u64>) -> String {
 fn id_part(text: &str) -> Result<Path> {
     let field = Field::name(text)?;
     match field.choices() {
-        [Choice { path, transform: Transform::AsIs }] => Ok(path.clone()),
+        [Choice { path, transform: Transform::AsIs, .. }] => Ok(path.clone()),
         _ => Err(Error::Field { path: text.to_owned(), problem: "an id is made of plain paths" }),
     }
 }

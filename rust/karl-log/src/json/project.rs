@@ -157,6 +157,11 @@ impl Path {
         Ok(Self(segments))
     }
 
+    /// Return the path of a key at the top, whatever is in it.
+    pub(crate) fn key(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     /// Return the outermost key.
     pub(crate) fn root(&self) -> &str {
         self.0.first().map_or("", String::as_str)

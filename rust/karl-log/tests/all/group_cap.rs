@@ -14,6 +14,7 @@ const CHAT: ExportSettings = ExportSettings {
     prepared: Prepared::Held,
     max_per_group: None,
     dealt: false,
+    seed: 0,
     threads: 2,
 };
 

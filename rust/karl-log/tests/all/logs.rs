@@ -149,6 +149,7 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
             prepared: Prepared::Held,
             max_per_group: None,
             dealt: true,
+            seed: 0,
             threads: 2,
         },
     )

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use karl_log::conversation::Flaw;
-use karl_log::export::directory::{DirectoryFile, SPLITS, target, write};
+use karl_log::export::directory::{DirectoryFile, FileContent, SPLITS, target, write};
 use karl_log::export::{Draft, ExportSettings, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
@@ -19,6 +19,7 @@ const RAW: ExportSettings = ExportSettings {
     prepared: Prepared::Judged,
     max_per_group: None,
     dealt: false,
+    seed: 0,
     threads: 2,
 };
 
@@ -36,7 +37,8 @@ fn given(folder: &tempfile::TempDir) -> Log {
 
 fn put(path: &Path, log: &Log, draft: &Draft, threads: usize) -> karl_log::Result<()> {
     let lines: Vec<usize> = (0..draft.rows.len()).rev().collect();
-    let part = DirectoryFile { name: SPLITS[0], lines: &draft.written(Some(log), &lines) };
+    let part =
+        DirectoryFile { name: SPLITS[0], content: FileContent::Lines(&draft.written(Some(log), &lines)) };
     write(&target(path, false)?, &[part], threads, &Watch::new())
 }
 

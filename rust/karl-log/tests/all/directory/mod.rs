@@ -7,14 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use karl_log::export::directory;
-use karl_log::export::directory::{DirectoryFile, FileLine, MANIFEST};
+use karl_log::export::directory::{DirectoryFile, FileContent, FileLine, MANIFEST};
 use karl_log::{Error, Watch};
 
 use crate::logs::{exists, folder};
 
 const NEW: [DirectoryFile<'static>; 2] = [
-    DirectoryFile { name: "train.jsonl", lines: &[FileLine::Text("{\"a\":1}"), FileLine::Text("{\"a\":2}")] },
-    DirectoryFile { name: MANIFEST, lines: &[FileLine::Text("{}")] },
+    DirectoryFile {
+        name: "train.jsonl",
+        content: FileContent::Lines(&[FileLine::Text("{\"a\":1}"), FileLine::Text("{\"a\":2}")]),
+    },
+    DirectoryFile { name: MANIFEST, content: FileContent::Lines(&[FileLine::Text("{}")]) },
 ];
 
 /// Every file under a folder with its text, links as links.
@@ -59,8 +62,8 @@ fn older(folder: &Path) -> PathBuf {
     write(
         &target,
         &[
-            DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(OLD)] },
-            DirectoryFile { name: "test.jsonl", lines: &[] },
+            DirectoryFile { name: MANIFEST, content: FileContent::Lines(&[FileLine::Text(OLD)]) },
+            DirectoryFile { name: "test.jsonl", content: FileContent::Lines(&[]) },
         ],
         false,
         &Watch::new(),
@@ -110,7 +113,7 @@ fn a_part_that_cannot_be_written_leaves_nothing() {
     let target = older(folder.path());
     let long = "n".repeat(300);
     for name in ["a/b", "", "\0", long.as_str(), "train.jsonl"] {
-        let parts = [NEW[0], DirectoryFile { name, lines: &[FileLine::Text("x")] }];
+        let parts = [NEW[0], DirectoryFile { name, content: FileContent::Lines(&[FileLine::Text("x")]) }];
         for target in [&target, &folder.path().join("new")] {
             let error = assert_untouched(folder.path(), || write(target, &parts, true, &Watch::new()));
             assert!(matches!(error, Error::Io { .. }), "{name:?}");
@@ -163,7 +166,7 @@ fn stopping_in_the_middle_leaves_nothing() {
             }
             watch.stop();
         });
-        let parts = [NEW[1], DirectoryFile { name: "train.jsonl", lines: &lines }];
+        let parts = [NEW[1], DirectoryFile { name: "train.jsonl", content: FileContent::Lines(&lines) }];
         assert!(matches!(write(&target, &parts, true, &watch), Err(Error::Interrupted)));
     });
     assert!(watch.bytes() >= 5 << 20 && tree(folder.path()) == before);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use karl_log::atomic_output::OutputTarget;
 use karl_log::export::directory;
-use karl_log::export::directory::{DirectoryFile, FileLine, MANIFEST};
+use karl_log::export::directory::{DirectoryFile, FileContent, FileLine, MANIFEST};
 use karl_log::{Error, Watch};
 
 use super::{NEW, OLD, assert_untouched, older, put, written};
@@ -161,8 +161,8 @@ fn of_many_runs_to_one_place_one_is_done_and_the_others_say_so() {
             let one = |(target, text): (&OutputTarget, &String)| {
                 let line = [FileLine::Text(text)];
                 let parts = [
-                    DirectoryFile { name: "train.jsonl", lines: &line },
-                    DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(OLD)] },
+                    DirectoryFile { name: "train.jsonl", content: FileContent::Lines(&line) },
+                    DirectoryFile { name: MANIFEST, content: FileContent::Lines(&[FileLine::Text(OLD)]) },
                 ];
                 match directory::write(target, &parts, 1, &Watch::new()) {
                     Ok(()) => true,

@@ -18,6 +18,7 @@ const CHAT: ExportSettings = ExportSettings {
     prepared: Prepared::Held,
     max_per_group: None,
     dealt: true,
+    seed: 0,
     threads: 2,
 };
 

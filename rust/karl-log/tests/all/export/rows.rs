@@ -88,11 +88,11 @@ fn a_mixed_data_set_takes_one_shape_and_counts_what_cannot_take_it() {
     let all = MIXED.join("\n");
     for (text, shape, wanted, other) in [
         (all.as_str(), Shape::Chat, vec!["messages", "messages"], 1),
-        (all.as_str(), Shape::PromptCompletion, vec!["prompt", "prompt"], 1),
+        (all.as_str(), Shape::PromptCompletionText, vec!["prompt", "prompt"], 1),
         (all.as_str(), Shape::Text, vec!["text", "text", "text"], 0),
         (&MIXED[1..].join("\n"), Shape::Chat, vec!["prompt"], 1),
         (MIXED[2], Shape::Chat, vec!["text"], 0),
-        (MIXED[2], Shape::PromptCompletion, vec!["text"], 0),
+        (MIXED[2], Shape::PromptCompletionText, vec!["text"], 0),
     ] {
         let draft = drafted(text, shape);
         assert_eq!(shapes(&draft), wanted, "{shape:?}");
@@ -114,9 +114,15 @@ fn a_conversation_as_prompt_and_completion_or_as_text_keeps_every_turn() {
     let record =
         json!({"messages": [turn("user", "q"), call, turn("tool", "r"), turn("assistant", "a")]}).to_string();
     let told = "user: q\n\nassistant: [tool_call f {\"x\":1}]\n\ntool: r\n\nassistant: ";
-    assert_eq!(row_of(&record, Shape::PromptCompletion).unwrap(), json!({"prompt": told, "completion": "a"}));
+    assert_eq!(
+        row_of(&record, Shape::PromptCompletionText).unwrap(),
+        json!({"prompt": told, "completion": "a"})
+    );
     assert_eq!(row_of(&record, Shape::Text).unwrap(), json!({"text": format!("{told}a")}));
-    assert_eq!(row_of(MIXED[0], Shape::PromptCompletion).unwrap(), json!({"prompt": "q", "completion": "a"}));
+    assert_eq!(
+        row_of(MIXED[0], Shape::PromptCompletionText).unwrap(),
+        json!({"prompt": "q", "completion": "a"})
+    );
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_group_falls_into_one_split_and_every_row_into_some() {
 fn rows_without_a_group_fall_into_the_split_of_their_prompt() {
     let row = |at: usize| format!("{{\"id\":{at},\"prompt\":\"q{}\",\"completion\":\"a{at}\"}}\n", at % 10);
     let (_folder, log) = kept(&(0..100).map(row).collect::<String>());
-    for shape in [Shape::Chat, Shape::PromptCompletion, Shape::Text, Shape::Raw] {
+    for shape in [Shape::Chat, Shape::PromptCompletionText, Shape::Text, Shape::Raw] {
         let draft = draft_of(&log, &by_line(&log), 100, ExportSettings { shape, ..CHAT });
         let splits = draft.split(&log, Ordinals::Ranks, dealing(1, [0.7, 0.3, 0.0], 4)).unwrap();
         assert_eq!(

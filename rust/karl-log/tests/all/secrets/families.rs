@@ -175,6 +175,7 @@ fn a_stopped_draft_says_so() {
         prepared: Prepared::Held,
         max_per_group: None,
         dealt: false,
+        seed: 0,
         threads: 2,
     };
     assert!(matches!(

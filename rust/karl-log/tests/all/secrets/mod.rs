@@ -78,6 +78,7 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
             prepared: Prepared::Held,
             max_per_group: None,
             dealt: false,
+            seed: 0,
             threads: 1,
         },
     )
