@@ -21,10 +21,10 @@ EXACT = 2**53
 """The largest integer up to which float64 holds all."""
 
 KINDS = ("float64", "int64", "bool", "groups")
-"""What lists and integers become; single numbers are a choice of the caller."""
+"""Types of lists and of integers; single numbers are a choice of the caller."""
 
 MISSING: dict[str, float] = {"float64": np.nan, "int64": -1, "groups": -1}
-"""What None in a list is."""
+"""Value of None in a list."""
 
 
 def converted(name: str, values: object, wanted: str) -> NDArray[Any] | None:

@@ -55,7 +55,7 @@ IN_FLIGHT = 4
 """Requests for one range of an object at a time."""
 
 ATTEMPTS = 3
-"""How often a range is asked for, where fewer bytes come than were asked for; the client retries failed requests."""
+"""Times that a range is asked for, where fewer bytes come than were asked for; the client retries failed requests."""
 
 RETRY_SECONDS = 60
 """For how long the client retries a request."""

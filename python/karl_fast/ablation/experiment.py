@@ -84,7 +84,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is expected of an arm, stated before it runs.
+    """Expectation of an arm, stated before it runs.
 
     Attributes:
         claim: a sentence.

@@ -52,7 +52,7 @@ NAMES = {
     ("zscore", "step", 0, 1e-8): "REINFORCE++",
     ("maxrl", "group", None, 1e-6): "MaxRL",
 }
-"""Who computes advantages so."""
+"""Trainers that compute advantages so."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Match:
-    """How well a convention reproduces logged advantages.
+    """Differences between a convention and the logged advantages.
 
     Attributes:
         convention: the convention.
@@ -429,7 +429,7 @@ _FORMS: dict[str, Callable[[Any, Any, Convention], Any]] = {
     "batch-std": _batch_std,
     "whitened": _whitened,
 }
-"""How each form is computed."""
+"""Functions that compute each form."""
 
 BY_NAME = {
     "trl": Convention("zscore", "group", 1, 1e-4),

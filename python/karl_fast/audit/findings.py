@@ -1,4 +1,4 @@
-"""What is wrong with a dump, the weightiest first: each with its number, where it is, and what to do."""
+"""Findings of a dump, the weightiest first: each with its number, where it is, and what to do."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def find(audit: Audit) -> list[Finding]:
         *_forms(audit),
         *_mismatch(audit),
         *_prompts(audit),
+        *_repetition(audit),
         *_course(audit),
     )
     return sorted(every, key=lambda finding: (-finding.weight, finding.kind))
@@ -112,7 +113,7 @@ ADVICE = {
     "equal": "see why these rewards are equal: the answers may be, or a judge that fails gives one number to all",
     "alone": "several rollouts of one prompt are needed: check the group's key",
 }
-"""What to do about groups without a signal, by the kind that cost most."""
+"""Advice about groups without a signal, by the kind that cost most."""
 
 
 def _advantages(audit: Audit) -> Iterator[Finding]:
@@ -282,6 +283,11 @@ def _prompts(audit: Audit) -> Iterator[Finding]:
             prompts.first_unlike,
             "check the group's key; --group 'step,hash(prompt)' groups by what was asked",
         )
+
+
+def _repetition(audit: Audit) -> Iterator[Finding]:
+    """Yield findings about groups that were made of equal prompts, and answers that are copies."""
+    prompts, groups = audit.prompts, audit.signal.groups
     if audit.rollouts.by_prompt:
         yield Finding(
             "no_groups",

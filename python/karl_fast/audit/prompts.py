@@ -25,7 +25,7 @@ FIRST = 5
 
 @dataclass(frozen=True)
 class Prompts:
-    """What the prompts of a dump have in common.
+    """Equal prompts of a dump.
 
     Attributes:
         count: number of different prompts.

@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass
 class Audit:
-    """What a dump of rollouts teaches, and what is wrong with it.
+    """Result of an audit of a dump of rollouts: what it teaches, and what is wrong with it.
 
     Attributes:
         report: accounting, inputs and run, as in a manifest.

@@ -1,4 +1,4 @@
-"""Whether the reward follows the form of an answer: its length, repetition or markup.
+"""Tests of a reward that follows the form of an answer: its length, repetition or markup.
 
 ```text
 rho = sum over groups of R_x R_r / sqrt(sum R_x^2 * sum R_r^2)       R: ranks within a group, less their mean

@@ -401,6 +401,17 @@ def _marks(text: str) -> int:
     return heads + text.count("**") // 2
 
 
+def _find_groups(log: Log, columns: _Columns, steps: Column, prompts: Codes) -> tuple[Codes, list[str], bool]:
+    """Return the group of each row, their names, and whether rows of equal prompts were taken for one."""
+    groups, names = _groups_by_step(log, steps)
+    by_prompt = not (groups >= 0).any() and len(np.unique(prompts[prompts >= 0])) < int((prompts >= 0).sum())
+    if by_prompt:
+        groups = _pair_codes(prompts, steps)
+        names = [f"the prompt of row {columns.names[row]}" for row in np.unique(groups, return_index=True)[1]]
+        names = names[1:] if (groups < 0).any() else names
+    return groups, names, by_prompt
+
+
 def _to_rollouts(log: Log, columns: _Columns, used: dict[str, str]) -> Rollouts:
     """Return the columns as arrays."""
     count = len(log)
@@ -409,12 +420,7 @@ def _to_rollouts(log: Log, columns: _Columns, used: dict[str, str]) -> Rollouts:
     steps, words = numbers.get("step", empty), numbers.get("words", empty)
     tokens, prompts = numbers.get("tokens", empty), _codes(columns.prompts)
     unit = "tokens" if count and np.isfinite(tokens).all() else "words"
-    groups, names = _groups_by_step(log, steps)
-    by_prompt = not (groups >= 0).any() and len(np.unique(prompts[prompts >= 0])) < int((prompts >= 0).sum())
-    if by_prompt:
-        groups = _pair_codes(prompts, steps)
-        names = [f"the prompt of row {columns.names[row]}" for row in np.unique(groups, return_index=True)[1]]
-        names = names[1:] if (groups < 0).any() else names
+    groups, names, by_prompt = _find_groups(log, columns, steps, prompts)
     held = columns.splits if any(name is not None for name in columns.splits) else _splits_by_file(log)
     splits = sorted({name for name in held if name is not None})
     return Rollouts(

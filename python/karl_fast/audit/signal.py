@@ -57,7 +57,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Signal:
-    """What the groups of a dump teach.
+    """Groups of a dump by what they teach.
 
     Attributes:
         groups: number of groups.

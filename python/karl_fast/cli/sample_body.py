@@ -41,13 +41,8 @@ def draw_and_report(
     """Draw a training set, write it, and say so."""
     inputs = logs_of(logs, config)
     out = config.out if config and out is None else out
-    if out == "":
-        raise UsageError("-o is empty, wanted the name of a folder")
+    _check_choices(out, dry_run=dry_run, json=json, engine=engine, index=index)
     print_rows = out == "-"
-    if out is None and not dry_run:
-        raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
-    if print_rows and json:
-        raise UsageError("-o - and --json both print to stdout: use one of them")
     if print_rows:
         settings = _whole(settings)
     target = None if dry_run or print_rows else out
@@ -57,8 +52,6 @@ def draw_and_report(
         watch_output(target)
     with show_progress(quiet) as watch, contextlib.ExitStack() as stack:
         draw = partial(sample, inputs, target, settings, force=force)
-        if engine is not None and index:
-            raise UsageError("--engine and --index cannot be combined; use one of them")
         if index:
             draw = partial(draw, index=True)
         if engine is not None:
@@ -83,6 +76,18 @@ def draw_and_report(
         report = describe_sample(result.manifest, None if dry_run else out)
         warnings = describe_settings_change(config, result.manifest, reread=not logs) if config else []
         sys.stderr.write("\n".join([report, *warnings]) + "\n")
+
+
+def _check_choices(out: str | None, *, dry_run: bool, json: bool, engine: str | None, index: bool) -> None:
+    """Refuse an output that is missing, and options that contradict each other."""
+    if out == "":
+        raise UsageError("-o is empty, wanted the name of a folder")
+    if out is None and not dry_run:
+        raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
+    if out == "-" and json:
+        raise UsageError("-o - and --json both print to stdout: use one of them")
+    if engine is not None and index:
+        raise UsageError("--engine and --index cannot be combined; use one of them")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RETRIES = 3
-"""How often Ray runs a task again whose worker process died."""
+"""Times that Ray runs a task again whose worker process died."""
 
 
 class RayExecutor(Executor):

@@ -51,7 +51,7 @@ class Split:
 
 
 class ScannedSplit(NamedTuple):
-    """What a worker found in a split.
+    """Columns that a worker read of a split.
 
     Attributes:
         part: its rows and counts; empty if the file has to be scanned as a whole.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Future(Protocol):
-    """What ``submit`` gives."""
+    """Handle that ``submit`` returns."""
 
     def result(self) -> Any:
         """Return the result, or raise the error of the task."""
@@ -33,7 +33,7 @@ class Submits(Protocol):
 
 
 ATTEMPTS = 3
-"""How often a task is given to a worker, where workers are lost."""
+"""Times that a task is given to a worker, where workers are lost."""
 
 LATE_SECONDS, LATE_FACTOR = 30.0, 4.0
 """A task is late after so many seconds, and so many times the median of those that are done."""

@@ -1,4 +1,4 @@
-"""How different the answers in a log or a data set are, word by word.
+"""Diversity of the answers in a log or a data set, word by word.
 
 ```text
 distinct_n = different n-grams / all n-grams      unique = mean over groups of different answers / answers

@@ -1,4 +1,4 @@
-"""What karl-fast does on this machine: checks, each in a process of its own, and a report that a user can publish.
+"""Checks of this machine, each in a process of its own, and a report that a user can publish.
 
 ```text
 machine --> MLX --> log --> model --> kernels --> training, by mlx_lm --> rollouts, by mlx_lm --> report
@@ -54,7 +54,7 @@ COMMAND = [sys.executable, "-P", "-m", "karl_fast.doctor.child"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much the checks do.
+    """Sizes of the checks.
 
     Attributes:
         log_bytes: of the log that is read.

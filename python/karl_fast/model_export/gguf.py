@@ -40,7 +40,7 @@ FILE = "model.gguf"
 
 @dataclass(frozen=True)
 class Family:
-    """What llama.cpp expects of a type of models.
+    """Names that llama.cpp expects of a type of models.
 
     Attributes:
         architecture: its name in GGUF.

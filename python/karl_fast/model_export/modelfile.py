@@ -21,7 +21,7 @@ SYSTEM, USER, ANSWER, AGAIN = "karlsystemx", "karluserx", "karlanswerx", "karlag
 
 @dataclass(frozen=True)
 class Frame:
-    """What a template writes around words.
+    """Texts that a template writes around words.
 
     Attributes:
         system: in front of a system prompt, and between it and the user's words; None if the template has no such.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""How a text is cut into words, but for the length of numbers."""
+"""Patterns that cut a text into words, but for the length of numbers."""
 
 RULES = {WORDS % "": "qwen2", WORDS % "{1,3}": "llama-bpe"}
 """Names that llama.cpp has for such rules."""

@@ -83,7 +83,7 @@ def _kind_of(part: Plot | str) -> str:
 
 @dataclass
 class Page:
-    """What a page shows.
+    """The content of a page.
 
     Attributes:
         kind: of its subject: Log, Data set, Run, ...

@@ -71,7 +71,7 @@ STEPS = {
 
 @dataclass
 class RunFiles:
-    """What the folder of a run holds.
+    """The files of a run.
 
     Attributes:
         folder: the path.

@@ -1,4 +1,4 @@
-"""What a draw would meet: conversations that cannot be written, an ESS out of reach; and options that were tried."""
+"""Obstacles of a draw: conversations that cannot be written, an ESS out of reach; and options that were tried."""
 
 from __future__ import annotations
 

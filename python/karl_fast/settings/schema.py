@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Weighting = Literal["ema", "karl"]
-"""How the weight of a skill follows its rewards."""
+"""Ways in which the weight of a skill follows its rewards."""
 
 STARTED_AT = "started_at"
 """Field of a trajectory with the time at which it began."""

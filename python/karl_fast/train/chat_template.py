@@ -103,7 +103,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Opening:
-    """What a template writes between the words of a user and those of the assistant.
+    """Texts that a template writes between the words of a user and those of the assistant.
 
     Attributes:
         prompt: with the generation prompt.
@@ -144,7 +144,7 @@ class _Opening:
 
     @property
     def generated(self) -> str:
-        """What the model generates itself before the words of a turn without thoughts."""
+        """Text that the model generates itself before the words of a turn without thoughts."""
         lengths = [len(prompt) for prompt in self.prompts(self.prompt) if self.turn.startswith(prompt)]
         rest = self.turn[_past_empty_thoughts(self.turn, max(lengths)) :] if lengths else ""
         return "" if EMPTY_THOUGHTS.fullmatch(rest) else rest
@@ -428,7 +428,7 @@ class Renderer:
 
     @cached_property
     def _opening(self) -> _Opening:
-        """What the template writes between a user and the assistant."""
+        """Text that the template writes between a user and the assistant."""
         user: Message = {"role": "user", "content": USER}
         prompt = self._render([user], add_generation_prompt=True)
         turn = self._render([user, {"role": "assistant", "content": TURN}])

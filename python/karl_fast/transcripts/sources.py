@@ -1,4 +1,4 @@
-"""What all conversions share: transcripts opened for reading, a checked place for the output, and hints of errors."""
+"""Parts of all conversions: transcripts opened for reading, a checked place for the output, and hints of errors."""
 
 from __future__ import annotations
 

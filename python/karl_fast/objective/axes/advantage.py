@@ -229,7 +229,7 @@ class ZScore(OfGroups, Advantage):
 
 @dataclass(frozen=True)
 class BestOfK(OfGroups, Advantage):
-    """What a rollout adds to the best of ``k`` rollouts of its group, on average over those k (pass@k).
+    """Contribution of a rollout to the best of ``k`` rollouts of its group, on average over those k (pass@k).
 
     ```text
     A_i = mean over S of max_{j in S} r_j - max_{j in S, j != i} r_j,    S: k rollouts of the group, i among them

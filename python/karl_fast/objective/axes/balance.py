@@ -208,7 +208,7 @@ class Weight(Point):
 
     @property
     def numbers(self) -> tuple[bool, float, float] | None:
-        """Whether it is of the mean log ratio, floor and ceiling; None for no weight."""
+        """True for the mean log ratio, with floor and ceiling; None for no weight."""
         return None
 
 
@@ -230,7 +230,7 @@ class ProductWeight(Weight):
 
     @property
     def numbers(self) -> tuple[bool, float, float] | None:
-        """Whether it is of the mean log ratio, floor and ceiling."""
+        """True for the mean log ratio, with floor and ceiling."""
         return False, self.floor, self.ceiling
 
 
@@ -247,5 +247,5 @@ class GeometricWeight(Weight):
 
     @property
     def numbers(self) -> tuple[bool, float, float] | None:
-        """Whether it is of the mean log ratio, floor and ceiling."""
+        """True for the mean log ratio, with floor and ceiling."""
         return True, self.floor, self.ceiling

@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Margin(Point):
-    """What the score of an answer is compared with; ``paired`` if it is the other answer of its pair."""
+    """Reference that the score of an answer is compared with; ``paired`` if it is the other answer of its pair."""
 
     kind: ClassVar[str]
     paired: ClassVar[bool] = True
@@ -93,7 +93,7 @@ class DivergenceBaseline(Margin):
 
 
 class Link(Point):
-    """What a margin costs."""
+    """Cost of a margin."""
 
     kind: ClassVar[str]
     coef: float
