@@ -11,7 +11,8 @@ from karl_fast import _core
 from karl_fast._output_path import add_disk_hint, check_around, refuse_link, refuse_read
 from karl_fast._pseudonyms import read_key
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, RewardError, TranscriptError, UsageError
-from karl_fast.log.discovery import EVAL, PACKED, PARQUET, as_list, path_of, resolve_logs, with_packed_suffixes
+from karl_fast.log.discovery import PACKED, PARQUET, as_list, path_of, resolve_logs, with_packed_suffixes
+from karl_fast.log.inspect_eval import SUFFIX as EVAL
 from karl_fast.log.spool import DISK_HINT
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.validation import check_choice, normalize_format
