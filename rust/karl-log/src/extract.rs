@@ -7,9 +7,11 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
+use karl_core::numeric::sum::Compensated;
 use karl_core::reward::complement;
 use karl_core::rng::id128;
 use memchr::memchr;
+use serde_json::Value;
 
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
 use crate::conversation::content_hash::{hash_learned, prompt_text};
@@ -385,6 +387,7 @@ impl Slot {
     fn reward(&self, found: FieldValues<'_>) -> RewardValue {
         match self.choose(found) {
             (raw, Transform::Grade) => grade(raw),
+            (raw, Transform::Sum) => sum(raw),
             (raw, _) => reward(raw),
         }
     }
@@ -410,6 +413,20 @@ impl<'r> FieldValues<'r> {
     fn raw(self, slot: usize) -> Option<&'r [u8]> {
         self.record.get(self.values.get(slot)?.clone()?)
     }
+}
+
+/// Parse a reward, or a list of rewards as their sum; a list with a value that is missing has no sum.
+fn sum(raw: Option<&[u8]>) -> RewardValue {
+    let Some(text) = raw.filter(|raw| raw.starts_with(b"[")) else { return reward(raw) };
+    let Ok(Value::Array(values)) = reference_parser::parse(text) else { return RewardValue::NotANumber };
+    let mut sum = Compensated::ZERO;
+    for value in &values {
+        match reward(Some(value.to_string().as_bytes())) {
+            RewardValue::Value(number) => sum.add(number),
+            other => return other,
+        }
+    }
+    if values.is_empty() { RewardValue::Missing } else { reward(Some(sum.value().to_string().as_bytes())) }
 }
 
 /// Return whether a value is present and neither null nor empty; an empty choice gives way to the next.

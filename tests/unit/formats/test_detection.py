@@ -124,4 +124,5 @@ def test_a_field_that_means_nothing_is_refused(tmp_path: Path, wish: dict[str, s
 def test_every_format_is_listed() -> None:
     others = {"tau-bench", "trajectory", "trl", "generic"}
     presets = {"nemo-gym", "tau2", "swe-smith", "lm-eval", "inspect", "slime", "kto", "alpaca"}
+    presets |= {"skyrl", "openrlhf", "tinker", "mini-swe-agent"}
     assert {name for name, _ in karl_fast.formats()} == {*MADE} | others | presets

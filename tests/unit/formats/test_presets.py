@@ -349,3 +349,91 @@ def test_an_answer_beside_the_messages_is_joined_where_it_is_named(tmp_path: Pat
     record = {"messages": KTO["prompt"], "response": "4", "reward": 1.0}
     _, found = row(tmp_path / "log.jsonl", record, messages="messages", completion="response")
     assert said(found) == [("user", "2+2?"), ("assistant", "4")]
+
+
+SKYRL = {
+    "input_prompt": "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n",
+    "output_response": "4<|im_end|>",
+    "score": [0.0, 0.25, 0.5],
+    "stop_reason": "stop",
+    "env_class": "gsm8k",
+    "env_extras": {"data_source": "gsm8k"},
+    "data_source": "gsm8k",
+}
+OPENRLHF = {"input": "Human: 2+2?\nAssistant: ", "output": "4", "reward": 0.75}
+TURNS = [
+    {"role": "user", "content": "<|user|>2+2?<|assistant|>", "token_count": 4, "metadata": {}},
+    {"role": "assistant", "content": "4?", "token_count": 2, "metadata": {}},
+    {"role": "environment", "content": "<|user|>2+2?<|assistant|>4?<|user|>Sure?<|assistant|>", "token_count": 9},
+    {"role": "assistant", "content": "4.", "token_count": 2, "metadata": {}},
+]
+TINKER = {
+    "idx": 3,
+    "benchmark": "gsm8k",
+    "example_id": "gsm8k_1f",
+    "turns": TURNS,
+    "reward": 1.0,
+    "metrics": {"correct": 1.0},
+    "logs": {},
+    "error": None,
+    "time_seconds": 1.5,
+}
+
+
+@pytest.mark.parametrize(("score", "wanted"), [(0.5, 0.5), ([0.0, 0.25, 0.5], 0.75), ([1, -0.5], 0.5)])
+def test_evaluations_of_skyrl(tmp_path: Path, score: Any, wanted: float) -> None:
+    log, found = row(tmp_path / "gsm8k.jsonl", SKYRL | {"score": score})
+    assert (found["prompt"], found["completion"]) == (SKYRL["input_prompt"], SKYRL["output_response"])
+    assert (list(log.rewards), log.domain_names) == ([wanted], ["gsm8k"])
+
+
+@pytest.mark.parametrize(
+    ("score", "dropped"),
+    [
+        ([0.5, "x"], "reward_not_a_number"),
+        ([[0.5]], "reward_not_a_number"),
+        ([0.5, None], "missing_reward"),
+        ([], "missing_reward"),
+        ([1e100, 1e100], "reward_infinite"),
+        ({"a": 1}, "reward_not_a_number"),
+    ],
+)
+def test_scores_without_a_sum_are_dropped_by_name(tmp_path: Path, score: Any, dropped: str) -> None:
+    path = tmp_path / "gsm8k.jsonl"
+    path.write_text("".join(json.dumps(SKYRL | {"score": one}) + "\n" for one in (0.5, score)), "utf-8")
+    assert karl_fast.inspect(path).report["accounting"]["dropped"] == {dropped: 1}
+
+
+def test_output_of_openrlhf(tmp_path: Path) -> None:
+    log, found = row(tmp_path / "out.jsonl", OPENRLHF)
+    assert (found["prompt"], found["completion"]) == (OPENRLHF["input"], "4")
+    assert (list(log.rewards), [file["format"] for file in log.inputs]) == ([0.75], ["openrlhf"])
+
+
+def test_the_last_turns_of_tinker_cookbook_are_the_row(tmp_path: Path) -> None:
+    log, found = row(tmp_path / "trajectories.jsonl", TINKER)
+    assert (found["prompt"], found["completion"]) == (TURNS[2]["content"], "4.")
+    assert (found["karl_fast"]["group"], list(log.rewards)) == ("gsm8k/gsm8k_1f", [1.0])
+
+
+def test_a_failed_run_of_tinker_cookbook_has_no_reward(tmp_path: Path) -> None:
+    path = tmp_path / "trajectories.jsonl"
+    path.write_text("".join(json.dumps(TINKER | {"error": error}) + "\n" for error in (None, "timeout")), "utf-8")
+    assert karl_fast.inspect(path).report["accounting"]["dropped"] == {"failed_rollout": 1}
+
+
+@pytest.mark.parametrize("turns", [[], TURNS[:1], TURNS[:3], "x"])
+def test_turns_without_an_answer_are_dropped(tmp_path: Path, turns: Any) -> None:
+    with pytest.raises(karl_fast.errors.NothingToSampleError, match="no trajectory"):
+        row(tmp_path / "trajectories.jsonl", TINKER | {"turns": turns})
+
+
+def test_summaries_of_tinker_cookbook_are_named_with_what_to_do(tmp_path: Path) -> None:
+    summary = {"schema_version": 1, "split": "train", "iteration": 1, "group_idx": 0, "traj_idx": 2, "tags": []}
+    summary |= {"total_reward": 1.0, "final_reward": 1.0, "steps": [{"ob_len": 4, "ac_len": 2}], "final_ob_len": 6}
+    path = tmp_path / "train_rollout_summaries.jsonl"
+    path.write_text(json.dumps(summary) + "\n", "utf-8")
+    for run in (karl_fast.sample, karl_fast.convert):
+        with pytest.raises(karl_fast.errors.KarlError) as caught:
+            run(path, tmp_path / "out.jsonl", **({"k": 1} if run is karl_fast.sample else {}))  # type: ignore[operator]
+        assert "rollout summaries of tinker-cookbook" in f"{caught.value} {caught.value.hint}"

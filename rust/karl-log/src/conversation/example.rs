@@ -223,8 +223,12 @@ fn are_definitions(tools: &Value) -> bool {
 fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
     let mut value = None;
     for choice in field.choices() {
-        value =
-            take(record, &choice.path).map(|value| convert(value, choice.transform)).transpose()?.flatten();
+        // A question and its answer are parts of one value.
+        let held = match choice.transform {
+            Transform::Question | Transform::Answer => lookup(record, &choice.path).cloned(),
+            _ => take(record, &choice.path),
+        };
+        value = held.map(|value| convert(value, choice.transform)).transpose()?.flatten();
         if value.as_ref().is_some_and(|value| value != "" && *value != json!([])) {
             break;
         }
@@ -239,9 +243,22 @@ fn convert(value: Value, transform: Transform) -> Result<Option<Value>, Flaw> {
             reference_parser::parse_rollout(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
         }
         (Transform::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
+        (Transform::Question, turns) => turn_text(&turns, 1),
+        (Transform::Answer, turns) if turn_speaker(&turns) == Some("assistant") => turn_text(&turns, 0),
+        (Transform::Answer, _) => Value::Null,
         (_, value) => value,
     };
     Ok(Some(value).filter(|value| !value.is_null()))
+}
+
+/// Return the content of a turn, counted from the last one; null if there is none.
+fn turn_text(turns: &Value, from_last: usize) -> Value {
+    let turn = turns.as_array().and_then(|turns| turns.iter().rev().nth(from_last));
+    turn.and_then(|turn| turn.get("content")).cloned().unwrap_or_default()
+}
+
+fn turn_speaker(turns: &Value) -> Option<&'static str> {
+    turns.as_array()?.last().and_then(speaker)
 }
 
 fn untrimmed(example: Example) -> TrimmedExample {

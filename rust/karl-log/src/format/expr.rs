@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! field  = choice { "|" choice }                            the first that holds something
-//! choice = path | path//8 | hash(path) | json(path) | plan(path) | grade(path)
-//!        | file.name | file.parent | file(REGEX)
+//! choice = path | path//8 | hash(path) | json(path) | plan(path) | question(path) | answer(path)
+//!        | grade(path) | sum(path) | file.name | file.parent | file(REGEX)
 //! ```
 //!
 //! The last three are of the file that holds a record: they are texts as soon as the file is known.
@@ -46,8 +46,14 @@ pub enum Transform {
     Json,
     /// Numbered list of tool calls: `plan(events)`.
     Plan,
+    /// Text of the turn before the last one: `question(turns)`.
+    Question,
+    /// Text of the last turn, if it is the model's: `answer(turns)`.
+    Answer,
     /// Number of a grade of Inspect: `grade(scores.match.value)`.
     Grade,
+    /// Number, or the sum of a list of them: `sum(token_rewards)`.
+    Sum,
     /// Name of the file, without what is behind its first dot: `file.name`.
     FileName,
     /// Name of the folder of the file: `file.parent`.
@@ -56,11 +62,14 @@ pub enum Transform {
     FileMatch,
 }
 
-const WRAPPED: [(&str, Transform); 4] = [
+const WRAPPED: [(&str, Transform); 7] = [
     ("hash(", Transform::Hash),
     ("json(", Transform::Json),
     ("plan(", Transform::Plan),
+    ("question(", Transform::Question),
+    ("answer(", Transform::Answer),
     ("grade(", Transform::Grade),
+    ("sum(", Transform::Sum),
 ];
 
 impl Field {
@@ -82,8 +91,13 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield such a part.
     pub fn value(text: &str) -> Result<Self> {
-        let fits = |transform| matches!(transform, Transform::AsIs | Transform::Json | Transform::Plan);
-        Self::parse(text, fits, "a part of a trajectory is made by json(path) and plan(path) only")
+        let fits = |transform| {
+            use Transform::{Answer, AsIs, Json, Plan, Question};
+            matches!(transform, AsIs | Json | Plan | Question | Answer)
+        };
+        let problem =
+            "a part of a trajectory is made by json(path), plan(path), question(path) and answer(path) only";
+        Self::parse(text, fits, problem)
     }
 
     /// Parse the field of a number.
@@ -91,8 +105,8 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one with a conversion.
     pub fn number(text: &str) -> Result<Self> {
-        let fits = |transform| matches!(transform, Transform::AsIs | Transform::Grade);
-        Self::parse(text, fits, "a number is taken as it is, or made by grade(path)")
+        let fits = |transform| matches!(transform, Transform::AsIs | Transform::Grade | Transform::Sum);
+        Self::parse(text, fits, "a number is taken as it is, or made by grade(path) or sum(path)")
     }
 
     fn parse(text: &str, fits: impl Fn(Transform) -> bool, problem: &'static str) -> Result<Self> {
@@ -209,7 +223,10 @@ impl fmt::Display for Choice {
             Transform::Hash => write!(f, "hash({})", self.path),
             Transform::Json => write!(f, "json({})", self.path),
             Transform::Plan => write!(f, "plan({})", self.path),
+            Transform::Question => write!(f, "question({})", self.path),
+            Transform::Answer => write!(f, "answer({})", self.path),
             Transform::Grade => write!(f, "grade({})", self.path),
+            Transform::Sum => write!(f, "sum({})", self.path),
             Transform::FileName => f.write_str("file.name"),
             Transform::FileParent => f.write_str("file.parent"),
             Transform::FileMatch => write!(f, "file(\"{}\")", self.path.root()),
@@ -243,8 +260,11 @@ mod tests {
         for text in ["a", "a.b", "a\\.b|c", "hash(a.b)", "sample_id//8", "a|hash(b)|c//3"] {
             assert_eq!(Field::name(text).unwrap().to_string(), text);
         }
-        for text in ["json(a)", "a.b|plan(c)"] {
+        for text in ["json(a)", "a.b|plan(c)", "question(a.b)", "answer(a)"] {
             assert_eq!(Field::value(text).unwrap().to_string(), text);
+        }
+        for text in ["a", "grade(a.b)", "sum(a)|b"] {
+            assert_eq!(Field::number(text).unwrap().to_string(), text);
         }
     }
 

@@ -411,6 +411,71 @@ pub const INSPECT: Format = Format {
     ..Format::NOTHING
 };
 
+/// Evaluations of `SkyRL` (<https://github.com/NovaSky-AI/SkyRL>): `dump_eval_results` writes one file per data set.
+///
+/// A score is a number, or the rewards of all tokens, whose sum is the reward. Prompt and response are decoded tokens,
+/// with the marks of the chat template.
+pub const SKYRL: Format = Format {
+    name: "skyrl",
+    about: "SkyRL's dump_eval_results: input_prompt, output_response, score",
+    signatures: &[&["input_prompt", "output_response", "score", "env_class"]],
+    group: "hash(input_prompt)",
+    reward: "sum(score)",
+    domain: "data_source",
+    prompt: "input_prompt",
+    completion: "output_response",
+    ..Format::NOTHING
+};
+
+/// Output of `OpenRLHF`'s `batch_inference` with a reward model (<https://github.com/OpenRLHF/OpenRLHF>).
+///
+/// Its three keys are those of many logs: fields with plain names take precedence, as in [`GENERIC`].
+pub const OPENRLHF: Format = Format {
+    name: "openrlhf",
+    about: "OpenRLHF's batch_inference: input, output, reward",
+    signatures: &[&["input", "output", "reward"]],
+    id: "id",
+    group: "group|hash(input)",
+    reward: "reward",
+    domain: "domain",
+    messages: "messages",
+    tools: "tools",
+    prompt: "prompt|input",
+    completion: "completion|output",
+    ..Format::NOTHING
+};
+
+/// Evaluations of tinker-cookbook (<https://github.com/thinking-machines-lab/tinker-cookbook>), `trajectories.jsonl`.
+///
+/// A turn is decoded tokens, with the marks of the chat template, and each turn before the model's repeats the whole
+/// conversation: the last two turns are the prompt and its completion. A run that failed has an `error` and no score.
+pub const TINKER: Format = Format {
+    name: "tinker",
+    about: "tinker-cookbook's evaluations: idx, benchmark, turns, reward",
+    signatures: &[&["idx", "benchmark", "turns", "reward"]],
+    group: "benchmark,example_id",
+    reward: "reward",
+    domain: "benchmark",
+    prompt: "question(turns)",
+    completion: "answer(turns)",
+    failed: "error",
+    ..Format::NOTHING
+};
+
+/// Runs of mini-swe-agent (<https://github.com/SWE-agent/mini-swe-agent>), `.traj.json`.
+///
+/// Its last message has the role `exit`. The reward is in no run, but in SWE-bench's report, which `convert` reads.
+pub const MINI_SWE_AGENT: Format = Format {
+    name: "mini-swe-agent",
+    about: "mini-swe-agent's runs: info, messages, trajectory_format",
+    signatures: &[&["info", "messages", "trajectory_format"]],
+    group: "instance_id",
+    reward: "reward",
+    messages: "messages",
+    model: "info.config.model.model_name",
+    ..Format::NOTHING
+};
+
 /// Format that matches every record.
 ///
 /// Records with plain field names, and any other record together with `--id`, `--group`, `--reward` and
@@ -433,7 +498,7 @@ pub const GENERIC: Format = Format {
 };
 
 /// All formats, the generic one last.
-pub const FORMATS: [&Format; 16] = [
+pub const FORMATS: [&Format; 20] = [
     &TRAJECTORY,
     &TAU_BENCH,
     &PRIME_RL,
@@ -447,8 +512,12 @@ pub const FORMATS: [&Format; 16] = [
     &LM_EVAL,
     &INSPECT,
     &SLIME,
+    &SKYRL,
+    &TINKER,
+    &MINI_SWE_AGENT,
     &KTO,
     &ALPACA,
+    &OPENRLHF,
     &GENERIC,
 ];
 

@@ -12,7 +12,7 @@ use super::message::Conversation;
 use super::report::{LineCounts, Report};
 use super::run::{ConvertSettings, Head, write};
 use super::tool_kind::{Pool, TranscriptKind};
-use super::{langfuse, opencode, otlp};
+use super::{langfuse, opencode, openhands, otlp};
 
 /// Sessions of all pools, before they are written.
 pub(super) struct PooledSessions(Vec<(Head, Conversation)>);
@@ -39,6 +39,7 @@ impl PooledSessions {
                     Pool::OpenCode => opencode::read(&held, &mut report.counts),
                     Pool::Otlp => otlp::read(&held, &mut report.counts),
                     Pool::Langfuse => langfuse::read(&held, &mut report.counts),
+                    Pool::OpenHands => openhands::read(&held, &mut report.counts),
                 });
             }
         }

@@ -83,7 +83,7 @@ pub(super) fn read(
 }
 
 /// Return the task in the name of a file, packed or not.
-fn task(file: &str) -> String {
+pub(super) fn task(file: &str) -> String {
     let plain = PACKED.iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
     Path::new(plain).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -8,8 +8,8 @@ use karl_log::detect::{Wishes, keys_of, probe};
 use karl_log::error::{self, Error, Result};
 use karl_log::format::Format;
 use karl_log::format::preset::{
-    ALPACA, GENERIC, INSPECT, KARL, KTO, LM_EVAL, NEMO_GYM, PRIME_RL, SLIME, SWE_SMITH, TAU_BENCH, TAU2, TRL,
-    VERIFIERS, VERL,
+    ALPACA, GENERIC, INSPECT, KARL, KTO, LM_EVAL, NEMO_GYM, OPENRLHF, PRIME_RL, SKYRL, SLIME, SWE_SMITH,
+    TAU_BENCH, TAU2, TINKER, TRL, VERIFIERS, VERL,
 };
 use karl_log::framing::{Lines, Piece, ValueEnd, Window};
 use karl_log::input::source::Source;
@@ -39,12 +39,16 @@ pub enum Alone {
     SweAgent,
     /// Trials in ATIF.
     Atif,
+    /// Runs of mini-swe-agent.
+    MiniSweAgent,
     /// Sessions of Pi.
     Pi,
     /// Chats of Gemini CLI.
     Gemini,
     /// Sessions of Copilot CLI.
     Copilot,
+    /// Sessions in the format of the Hugging Face Hub.
+    Sts,
     /// Traces of verifiers 1.0.
     Traces,
 }
@@ -58,27 +62,32 @@ pub enum Pool {
     Otlp,
     /// Observations of Langfuse.
     Langfuse,
+    /// Events of `OpenHands`.
+    OpenHands,
 }
 
 impl Pool {
     /// Every pool.
-    pub const ALL: [Self; 3] = [Self::OpenCode, Self::Otlp, Self::Langfuse];
+    pub const ALL: [Self; 4] = [Self::OpenCode, Self::Otlp, Self::Langfuse, Self::OpenHands];
 }
 
 impl TranscriptKind {
     /// Every kind.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 31] = [
         Self::ClaudeCode,
         Self::Alone(Alone::Codex),
         Self::Alone(Alone::SweAgent),
+        Self::Alone(Alone::MiniSweAgent),
         Self::Alone(Alone::Atif),
         Self::Pooled(Pool::OpenCode),
         Self::Alone(Alone::Pi),
         Self::Alone(Alone::Gemini),
         Self::Alone(Alone::Copilot),
+        Self::Alone(Alone::Sts),
         Self::Alone(Alone::Traces),
         Self::Pooled(Pool::Otlp),
         Self::Pooled(Pool::Langfuse),
+        Self::Pooled(Pool::OpenHands),
         Self::Rollouts(&TRL),
         Self::Rollouts(&VERL),
         Self::Rollouts(&PRIME_RL),
@@ -90,8 +99,11 @@ impl TranscriptKind {
         Self::Rollouts(&LM_EVAL),
         Self::Rollouts(&INSPECT),
         Self::Rollouts(&SLIME),
+        Self::Rollouts(&SKYRL),
+        Self::Rollouts(&TINKER),
         Self::Rollouts(&KTO),
         Self::Rollouts(&ALPACA),
+        Self::Rollouts(&OPENRLHF),
         Self::Rollouts(&GENERIC),
     ];
 
@@ -106,10 +118,13 @@ impl TranscriptKind {
             Self::Pooled(Pool::OpenCode) => "opencode",
             Self::Pooled(Pool::Otlp) => "otlp",
             Self::Pooled(Pool::Langfuse) => "langfuse",
+            Self::Pooled(Pool::OpenHands) => "openhands",
             Self::Alone(Alone::Pi) => "pi",
             Self::Alone(Alone::Gemini) => "gemini-cli",
             Self::Alone(Alone::Copilot) => "copilot-cli",
             Self::Alone(Alone::Traces) => "verifiers-traces",
+            Self::Alone(Alone::Sts) => "sts",
+            Self::Alone(Alone::MiniSweAgent) => "mini-swe-agent",
             Self::Rollouts(format) => format.name,
         }
     }
@@ -123,10 +138,15 @@ impl TranscriptKind {
             }
             Self::Alone(Alone::Codex) => "Codex: ~/.codex/sessions",
             Self::Alone(Alone::SweAgent) => "SWE-agent: .traj",
+            Self::Alone(Alone::MiniSweAgent) => "mini-swe-agent: .traj.json",
+            Self::Alone(Alone::Sts) => {
+                "Hugging Face session traces (STS): a header with harness, then messages"
+            }
             Self::Pooled(Pool::OpenCode) => {
                 "opencode: the archive of collect, ~/.local/share/opencode/storage, or opencode export"
             }
             Self::Pooled(Pool::Otlp) => "OpenTelemetry: spans of GenAI or OpenInference as OTLP JSON",
+            Self::Pooled(Pool::OpenHands) => "OpenHands: the folder of a conversation, with its events",
             Self::Pooled(Pool::Langfuse) => "Langfuse: observations, traces and scores, as JSON or lines",
             Self::Alone(Alone::Pi) => "Pi: ~/.pi/agent/sessions",
             Self::Alone(Alone::Gemini) => "Gemini CLI: ~/.gemini/tmp/*/chats",
@@ -195,6 +215,11 @@ const OPENHANDS_EVENTS: Cow<'static, str> = Cow::Borrowed(
      llm_completions folder: karl-fast sample --prompt messages --completion response",
 );
 
+const TINKER_SUMMARIES: Cow<'static, str> = Cow::Borrowed(
+    "rollout summaries of tinker-cookbook, which have rewards and lengths but no text; the texts of its evaluations are \
+     in their trajectories.jsonl, which is read",
+);
+
 /// Keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
 pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 
@@ -202,7 +227,7 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// Kinds of lines, by sets of top-level keys that must all be present.
-const LINES: [(&[&str], Classified); 28] = [
+const LINES: [(&[&str], Classified); 31] = [
     (&["karl_fast_trajectory"], Classified::Converted),
     (&["type", "sessionId", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "sessionId", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
@@ -214,6 +239,7 @@ const LINES: [(&[&str], Classified); 28] = [
     (&["type", "summary", "leafUuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["timestamp", "type", "payload"], Classified::Transcript(TranscriptKind::Alone(Alone::Codex))),
     (&["type", "data", "id", "timestamp"], Classified::Transcript(TranscriptKind::Alone(Alone::Copilot))),
+    (&["type", "harness", "id"], Classified::Transcript(TranscriptKind::Alone(Alone::Sts))),
     (&["type", "id", "timestamp", "cwd"], Classified::Transcript(TranscriptKind::Alone(Alone::Pi))),
     (&["sessionId", "projectHash", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
     (&["sessionId", "projectHash"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
@@ -246,13 +272,15 @@ const LINES: [(&[&str], Classified); 28] = [
         &["sessionID", "messageID", "id", "type"],
         Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode)),
     ),
+    (&["id", "timestamp", "source", "kind"], Classified::Transcript(TranscriptKind::Pooled(Pool::OpenHands))),
     (&["instance_id", "history", "test_result"], Classified::Refused(OPENHANDS)),
     (&["instance_id", "history", "instruction"], Classified::Refused(OPENHANDS)),
     (&["timestamp", "source", "action", "args"], Classified::Refused(OPENHANDS_EVENTS)),
+    (&["split", "iteration", "group_idx", "traj_idx", "total_reward"], Classified::Refused(TINKER_SUMMARIES)),
 ];
 
 /// Kinds of documents, by keys.
-const DOCUMENTS: [(&[&str], Classified); 18] = [
+const DOCUMENTS: [(&[&str], Classified); 21] = [
     (&["sessionId", "projectHash", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
     (&["sessionId", "startTime", "messages"], Classified::Transcript(TranscriptKind::Alone(Alone::Gemini))),
     (&["sessionId", "startTime", "chatMessages"], Classified::Refused(OLD_COPILOT)),
@@ -277,11 +305,17 @@ const DOCUMENTS: [(&[&str], Classified); 18] = [
         &["id", "projectID", "directory", "time"],
         Classified::Transcript(TranscriptKind::Pooled(Pool::OpenCode)),
     ),
+    (&["id", "timestamp", "source", "kind"], Classified::Transcript(TranscriptKind::Pooled(Pool::OpenHands))),
+    (&["id", "agent", "workspace", "persistence_dir"], Classified::EntireMetadata),
     (&["checkpoint_id"], Classified::EntireMetadata),
     (&["task_name", "verifier_result"], Classified::EntireMetadata),
     (&["resolved_ids"], Classified::EntireMetadata),
     (&["agentType", "toolUseId"], Classified::EntireMetadata),
     (&["schema_version", "steps"], Classified::Transcript(TranscriptKind::Alone(Alone::Atif))),
+    (
+        &["info", "messages", "trajectory_format"],
+        Classified::Transcript(TranscriptKind::Alone(Alone::MiniSweAgent)),
+    ),
     (&["history", "trajectory", "info"], Classified::Transcript(TranscriptKind::Alone(Alone::SweAgent))),
 ];
 
@@ -407,15 +441,16 @@ fn one(text: &[u8]) -> Classified {
     }
 }
 
-/// Return the kind of lines or documents with these keys. A record with a conversation of its own is a
+/// Return the kind of lines or documents with these keys. A record with a conversation, or a prompt and its completion, is a
 /// rollout, whatever other keys it has, except for what names itself.
 fn by_keys(known: &[(&[&str], Classified)], keys: &[String]) -> Classified {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
     let told = found.map_or(Classified::Nothing, |(_, told)| told.clone());
     let names_messages = found.is_some_and(|(wanted, _)| wanted.iter().any(|key| MESSAGES.contains(key)));
+    let is_rollout = MESSAGES.iter().any(has) || ["prompt", "completion"].iter().all(has);
     match told {
-        Classified::Transcript(_) if MESSAGES.iter().any(has) && !names_messages => Classified::Nothing,
+        Classified::Transcript(_) if is_rollout && !names_messages => Classified::Nothing,
         told => told,
     }
 }
