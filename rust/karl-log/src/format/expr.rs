@@ -78,7 +78,10 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield a name.
     pub fn name(text: &str) -> Result<Self> {
-        let fits = |transform| !matches!(transform, Transform::Json | Transform::Plan | Transform::Grade);
+        let fits = |transform| {
+            use Transform::{Answer, Grade, Json, Plan, Question, Sum};
+            !matches!(transform, Json | Plan | Question | Answer | Grade | Sum)
+        };
         Self::parse(
             text,
             fits,
