@@ -5,8 +5,9 @@
 use divan::{Bencher, counter::ItemsCount};
 use karl_bench::counted;
 use karl_core::objective::{
-    Advantages, Aggregate, Anchor, Balance, Clip, LogZ, Penalty, Per, PolicyGradient, Power, Ratio, Rollouts,
-    TargetPolicy, Update, WeightedLikelihood, balance, policy_gradient, target_policy, weighted_likelihood,
+    Advantages, Aggregate, Anchor, Balance, Clip, Gate, LogZ, Penalty, Per, PolicyGradient, Power, Ratio,
+    Rollouts, TargetPolicy, Update, WeightedLikelihood, balance, policy_gradient, target_policy,
+    weighted_likelihood,
 };
 use karl_core::{Key, Offsets, Purpose, rng};
 
@@ -121,7 +122,8 @@ fn sequence(bencher: Bencher) {
 #[divan::bench]
 fn likelihood(bencher: Bencher) {
     bench(bencher, |batch, out| {
-        let objective = WeightedLikelihood { weights: &batch.rewards, scaled: false, aggregate: AGGREGATE };
+        let objective =
+            WeightedLikelihood { weights: &batch.rewards, gate: Gate::Open, aggregate: AGGREGATE };
         weighted_likelihood(&batch.alone(), &objective, out, 1).unwrap();
     });
 }

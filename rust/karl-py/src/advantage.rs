@@ -478,7 +478,7 @@ pub(crate) fn tree_roots<'py>(
     let parents = column::<i64>("parents", parents)?;
     let parents = parents.as_slice()?;
     let roots = compute(py, || advantage::tree_roots(parents))?;
-    Ok(roots.into_iter().map(|row| row as i64).collect::<Vec<_>>().into_pyarray(py))
+    Ok(roots.into_iter().map(|row| (row as u64).cast_signed()).collect::<Vec<_>>().into_pyarray(py))
 }
 
 /// Return the weight of each segment of trees of trajectories, for the mean loss of its tokens.

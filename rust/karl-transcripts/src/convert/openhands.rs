@@ -60,7 +60,9 @@ pub(super) fn read(files: &[PooledFile], counts: &mut LineCounts) -> Vec<(Head, 
         Reader { files, fates: &mut fates, counts }.conversation(folder, &places)
     };
     let all = conversations.into_iter().map(read).collect();
-    fates.iter().for_each(|fates| fates.count(counts));
+    for file in &fates {
+        file.count(counts);
+    }
     all
 }
 
@@ -104,7 +106,7 @@ impl<'r> Reader<'r> {
             self.counts.locate(&file.name, file.records[place.1].offset);
         }
         talk.finish(self.counts);
-        head.id = folder.rsplit('/').next().unwrap_or(folder).to_owned();
+        folder.rsplit('/').next().unwrap_or(folder).clone_into(&mut head.id);
         head.source = source("openhands", folder, serde_json::Map::new());
         (head, talk)
     }
