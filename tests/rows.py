@@ -42,6 +42,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != "manifest.json"}
 
 
+def tables(folder: Path) -> dict[str, bytes]:
+    """The files of rows of an output."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.jsonl"))}
+
+
 def manifest(folder: Path) -> dict[str, Any]:
     """The part of a manifest that is a function of (seed, records, settings)."""
     whole = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))

@@ -42,6 +42,7 @@ COMMANDS = [
     "doctor",
     "eval",
     "export",
+    "index",
     "inspect",
     "outcomes",
     "pairs",
@@ -54,6 +55,7 @@ COMMANDS = [
     "sample",
     "show",
     "skills",
+    "surprisal",
     "train",
     "version",
 ]
@@ -70,7 +72,7 @@ WANTED = {
     "karl-fast sample --as p": ["preference", "prime-rl", "prompt-completion", "prompt-completion-text"],
     "karl-fast sample --sampler ga": [],
     "karl-fast sample --sampler gu": ["gumbel"],
-    "karl-fast inspect --format t": ["tau-bench", "tau2", "trajectory", "trl"],
+    "karl-fast inspect --format t": ["tau-bench", "tau2", "tinker", "trajectory", "trl"],
     "karl-fast convert --format c": ["claude-code", "codex", "copilot-cli"],
     "karl-fast convert --rate karl": ["karl-v1", "karl-v2"],
     "karl-fast inspect --partition-by ": ["global", "group"],
@@ -92,7 +94,10 @@ def test_zsh_and_fish_complete_with_help() -> None:
     assert zsh.stdout.strip() == "_arguments '*: :((\"zscore\"))'"
     assert ask("complete_zsh", _TYPER_COMPLETE_ARGS="karl-fast sample lo").stdout.strip() == "_files"
     asked = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_ARGS": "karl-fast in"}
-    assert ask("complete_fish", **asked).stdout == "inspect\tLook at logs before sampling.\n"
+    assert ask("complete_fish", **asked).stdout == (
+        "inspect\tLook at logs before sampling.\n"
+        "index\tKeep the columns of logs beside them, to read only what is appended.\n"
+    )
 
 
 def test_a_log_is_never_read_for_it(folder: Path) -> None:

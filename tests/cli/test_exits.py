@@ -96,7 +96,7 @@ def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None
 
 
 UNREADABLE = {
-    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "karl-fast sample --help lists"),
+    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "karl-fast sample --help all lists"),
     "sample tiny.jsonl --dry-run --scor raw": ("no such option: --scor", "did you mean --score?"),
     "sample tiny.jsonl --dry-run -k x": ("-k is 'x', wanted a whole number", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run -k": ("-k has no value", "karl-fast sample --help"),
@@ -111,7 +111,7 @@ UNREADABLE = {
     "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean sample?"),
     "convert tiny.jsonl --reward": ("no such option: --reward", "--reward is an option of sample; karl-fast convert"),
     "ablate --seed 3": ("no such option: --seed", "did you mean --seeds?"),
-    "inspect tiny.jsonl -k 3": ("no such option: -k", "-k is an option of sample; karl-fast inspect --help lists"),
+    "inspect tiny.jsonl -k 3": ("no such option: -k", "-k is an option of sample; karl-fast inspect --help all lists"),
     "compare a": ("B is missing", "karl-fast compare --help"),
     "compare a b c": ("got unexpected extra argument", "karl-fast compare --help"),
     "--bogus": ("no such option: --bogus", "karl-fast --help"),

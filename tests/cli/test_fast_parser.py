@@ -19,6 +19,7 @@ VALUES = {
     "format": "verl",
     "id": "meta.id,run",
     "group": "hash(prompt)",
+    "parent": "parent.id",
     "reward": "outcome=0.5, cost=-0.1",
     "messages": "meta.messages",
     "prompt": "question",

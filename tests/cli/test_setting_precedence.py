@@ -85,7 +85,7 @@ def test_paths_in_written_toml_resolve_to_originals(folder: Path, monkeypatch: p
 
 @pytest.mark.parametrize("command", ["sample", "inspect", "train"])
 def test_a_help_names_variables_of_its_own_options(command: str) -> None:
-    text = karl(command, "--help").stdout
+    text = karl(command, "--help", "all").stdout
     [name] = re.findall("KARL_FAST_([A-Z_]+)", text)
     assert re.search(rf"^  --{name.lower().replace('_', '-')} ", text, re.MULTILINE)
 

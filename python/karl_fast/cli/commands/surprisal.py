@@ -11,7 +11,7 @@ import typer
 
 from karl_fast._safe_text import clean, counted
 from karl_fast.cli import options
-from karl_fast.cli.app import COMMANDS, app
+from karl_fast.cli.app import add_command
 from karl_fast.cli.commands.eval import (
     Length,
     OverlongOption,
@@ -49,12 +49,12 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with a measurement
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
-@app.command(
+@add_command(
     "surprisal",
-    short_help=COMMANDS["surprisal"],
     epilog=options.epilog(
         "--messages", "the file of --config", "karl-fast surprisal runs/ --model tiny-model -o measured.jsonl"
     ),
+    common="--model --adapter-path --out --beta --penalty --batch-size --messages --tools --resume --force --config",
 )
 @options.add_log_settings(READ, RUN)
 def command(
