@@ -38,13 +38,9 @@ def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file of an output but its manifest, whose `inputs` and `run` may differ."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != "manifest.json"}
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    """The files of rows of an output."""
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.jsonl"))}
+    """Every file of an output but its manifest, whose `inputs` and `run` may differ, and its card."""
+    names = ("manifest.json", "README.md")
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in names}
 
 
 def manifest(folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def nearest(values: list[float], share: float) -> float:
 
 def naive(folder: Path) -> dict[str, Any]:
     found = rows.lines(folder)
-    texts = [line for text in rows.tables(folder).values() for line in text.splitlines()]
+    texts = [line for text in rows.files(folder).values() for line in text.splitlines()]
     rewards = [row["karl_fast"]["reward"] for row in found]
     groups = Counter(row["karl_fast"]["group"] for row in found if row["karl_fast"]["group"] is not None)
     turns = [sum(message["role"] == "assistant" for message in row["messages"]) for row in found]
@@ -151,7 +151,7 @@ def test_raw_rows_compare_by_bytes_and_manifest(folder: Path) -> None:
         karl_fast.sample(folder / "tiny.jsonl", folder / name, k=9, seed=ord(name), shape=shape)
     found = karl_fast.compare(folder / "a", folder / "b")
     left, right = (
-        {line for text in rows.tables(folder / name).values() for line in text.splitlines()} for name in ("a", "b")
+        {line for text in rows.files(folder / name).values() for line in text.splitlines()} for name in ("a", "b")
     )
     assert found["overlap"]["records"]["both"] == len(left & right)
     after = rows.manifest(folder / "a")["reward"]["after"]

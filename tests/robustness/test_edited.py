@@ -85,7 +85,7 @@ def test_the_manifest_tells_the_hash_of_each_file(folder: Path) -> None:
     made = karl_fast.sample(str(folder / "log.jsonl"), folder / "more", k=8)
     manifest = json.loads((folder / "more" / "manifest.json").read_text("utf-8"))
     assert manifest["export"]["files"] == made.manifest["export"]["files"]
-    assert manifest["export"]["files"].keys() == {"train.jsonl"}
+    assert manifest["export"]["files"].keys() == {"train.jsonl", "README.md"}
     assert manifest["export"]["files"]["train.jsonl"]["size_bytes"] == (folder / "more" / "train.jsonl").stat().st_size
 
 

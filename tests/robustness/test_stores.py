@@ -153,7 +153,7 @@ def test_a_data_set_is_written_to_a_store_and_its_manifest_last(
     with pytest.raises(errors.OutputExistsError, match="it exists"):
         karl_fast.sample(logs, out, **HOW)
     karl_fast.sample(logs, out, force=True, **(HOW | {"split": (1.0, 0.0, 0.0)}))
-    assert keys(out + "/") == {"manifest.json", "train.jsonl"}
+    assert keys(out + "/") == {"README.md", "manifest.json", "train.jsonl"}
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "interrupted"])
@@ -174,7 +174,7 @@ def test_a_run_that_ends_while_it_writes_leaves_no_data_set(
             patch.setattr(stores, "_delete", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             karl_fast.sample(logs, out, **HOW)
-    assert keys(out + "/") == ({"train.jsonl", "test.jsonl"} if killed else set())
+    assert keys(out + "/") == ({"README.md", "train.jsonl", "test.jsonl"} if killed else set())
     if killed:
         with pytest.raises(errors.OutputTakenError, match="no manifest") as raised:
             karl_fast.sample(logs, out, **HOW)

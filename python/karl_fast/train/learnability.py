@@ -122,8 +122,8 @@ def surprisal(
     reading: Settings | None = None,
     resume: bool = False,
     force: bool = False,
-    on_rows: Callable[[int, int], object] = lambda done, rows: None,
-    on_remark: Callable[[str], object] = lambda remark: None,
+    on_rows: Callable[[int, int], object] | None = None,
+    on_remark: Callable[[str], object] | None = None,
 ) -> SurprisalResult:
     """Measure how far a model is from each row of a log, and write the log with it.
 
@@ -153,6 +153,7 @@ def surprisal(
     from karl_fast.settings.sample import Settings
 
     settings = settings or SurprisalSettings()
+    on_rows, on_remark = on_rows or (lambda done, rows: None), on_remark or (lambda remark: None)
     refuse_empty(model=model, out=out, adapter_path=adapter_path)
     place = Path(out)
     draft = _UnfinishedLog(place)
