@@ -46,6 +46,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def manifest(folder: Path) -> dict[str, Any]:
     """The part of a manifest that is a function of (seed, records, settings)."""
     whole = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    whole["export"]["files"].pop("README.md", None)  # the card tells of the inputs
     return {key: value for key, value in whole.items() if key not in ("inputs", "run")}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import karl_fast
 from karl_fast.export.training_rows import empty_split, open_source
-from karl_fast.settings.schema import Shape
 from tests import rows
 from tests.cli.run import karl
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.export.manifest import Manifest
+    from karl_fast.settings.schema import Shape
 
 Record = dict[str, Any]
 
@@ -41,7 +41,7 @@ def quotas(manifest: Manifest) -> dict[str, tuple[float, int, int]]:
     return {name: (one["wanted"], one["rows"], one["groups"]) for name, one in manifest["export"]["quotas"].items()}
 
 
-@pytest.mark.parametrize("shape", get_args(Shape))
+@pytest.mark.parametrize("shape", ["chat", "prompt-completion", "text", "raw", "kto", "sharegpt", "openai"])
 @pytest.mark.parametrize("sampler", ["gumbel", "systematic", "all"])
 def test_equal_prompts_without_group_share_a_side(tmp_path: Path, shape: Shape, sampler: Any) -> None:
     log = rows.write(tmp_path / "log.jsonl", asked(20, 6))
@@ -150,6 +150,8 @@ def test_one_pass_deals_as_two_do(tmp_path: Path) -> None:
     assert one["run"]["streamed"]
     assert not two["run"]["streamed"]
     assert rows.files(tmp_path / "one") == rows.files(tmp_path / "two")
+    for manifest in (one, two):
+        del manifest["export"]["files"]["README.md"]  # the card names the sampler
     assert one["export"] == two["export"]
     found = sides(tmp_path / "one", lambda row: row["messages"][0]["content"])
     assert sum(map(len, found.values())) == len(set().union(*found.values()))
