@@ -40,7 +40,7 @@ def test_the_hint_makes_a_row_of_each_response(tmp_path: Path) -> None:
     assert sorted(log.group_names) == ["a", "b"]
     karl_fast.sample(log, tmp_path / "data", k=4, split=(1, 0, 0), shape="prompt-completion")
     rows = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text("utf-8").splitlines()]
-    assert {(row["prompt"], row["completion"]) for row in rows} == {
+    assert {(row["prompt"][0]["content"], row["completion"][0]["content"]) for row in rows} == {
         ("2+2?", "4"),
         ("2+2?", "5"),
         ("3+3?", "6"),

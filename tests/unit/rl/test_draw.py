@@ -109,7 +109,7 @@ def test_a_cpu_computes_no_noise_that_cannot_win(policy: Any, monkeypatch: pytes
     import mlx.core as mx
 
     monkeypatch.setattr("karl_fast.rl.generate._runs_on_cpu", lambda: True)
-    monkeypatch.setattr("karl_fast.rl.generate._gumbel_noise", None)
+    monkeypatch.setattr("karl_fast.rl.generate.gumbel_noise", None)
     token, logp, negentropy = Decoder(policy, 1.0).choose(mx.zeros((2, 8)), np.array([1, 2], dtype=np.uint64))
     assert np.allclose(logp, -np.log(8))
     assert np.allclose(negentropy, -np.log(8))

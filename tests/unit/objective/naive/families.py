@@ -95,7 +95,7 @@ def _(objective: TargetPolicy, logp: mx.array, inputs: Inputs, **more: Any) -> t
 
 @sums.register
 def _(objective: WeightedLikelihood, logp: mx.array, inputs: Inputs, **more: Any) -> tuple[mx.array, mx.array]:
-    terms = mx.where(inputs.mask, points.term(objective.term, logp) * inputs.weights[:, None], 0.0)
+    terms = mx.where(inputs.mask, points.term(objective.term, logp, inputs.mask) * inputs.weights[:, None], 0.0)
     return points.total(objective.aggregate, terms, inputs.mask), points.count(objective.aggregate, inputs.mask)
 
 

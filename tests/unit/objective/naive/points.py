@@ -319,9 +319,14 @@ def cost(point: balance.Regression, residual: mx.array) -> mx.array:
     return mx.where(size <= point.width, residual**2, point.width * (2 * size - point.width))
 
 
-def term(point: likelihood.Term, logp: mx.array) -> mx.array:
+def term(point: likelihood.Term, logp: mx.array, mask: mx.array) -> mx.array:
     """The function of a log-probability that is minimised."""
-    return -logp if isinstance(point, likelihood.LogLikelihood) else -mx.stop_gradient(mx.exp(logp)) * logp
+    if isinstance(point, likelihood.LogLikelihood):
+        return -logp
+    if isinstance(point, likelihood.ProbabilityScaled):
+        return -mx.stop_gradient(mx.exp(logp)) * logp
+    gates = mx.sigmoid(point.kappa * (logp - point.gamma))
+    return -mx.stop_gradient(gates / mean_over(spread(gates, mask), mask)) * logp
 
 
 def together(inputs: Inputs) -> mx.array:
