@@ -51,14 +51,14 @@ pub fn convert_commits(
     let mut seen = HashSet::new();
     let mut batches = Vec::new();
     for (path, log) in repositories.iter().zip(&logs) {
-        let asked = select_questions(path, log, &mut seen, settings.threads, &mut report.counts)?;
-        batches.extend(asked.chunks(BATCH).map(|asked| (path.as_path(), log, asked.to_vec())));
+        let questions = select_questions(path, log, &mut seen, settings.threads, &mut report.counts)?;
+        batches.extend(questions.chunks(BATCH).map(|questions| (path.as_path(), log, questions.to_vec())));
     }
     let output = Output::create(target, settings.protection.clone())?;
     let counts = run(batches.len(), settings.threads, &output, None, |at| {
         watch.advance(0)?;
-        let (path, log, asked) = &batches[at];
-        rows(path, log, asked, settings.max_line_bytes)
+        let (path, log, questions) = &batches[at];
+        rows(path, log, questions, settings.max_line_bytes)
     })?;
     report.counts.add(counts);
     if report.counts.trajectories == 0 {

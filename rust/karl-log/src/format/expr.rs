@@ -197,9 +197,9 @@ impl Choice {
             }
             Transform::FileParent => name(place.parent()?.file_name()),
             Transform::FileMatch => {
-                let found = Regex::new(self.path.root()).ok()?;
-                let found = found.captures(place.to_str()?)?;
-                found.get(1).or_else(|| found.get(0)).map(|part| part.as_str().to_owned())
+                let pattern = Regex::new(self.path.root()).ok()?;
+                let groups = pattern.captures(place.to_str()?)?;
+                groups.get(1).or_else(|| groups.get(0)).map(|part| part.as_str().to_owned())
             }
             _ => None,
         }

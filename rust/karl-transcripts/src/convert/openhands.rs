@@ -114,14 +114,14 @@ impl<'r> Reader<'r> {
     /// Leave out events that are there twice.
     fn without_repeats(&mut self, places: &[Place]) -> Vec<Place> {
         let mut seen = HashMap::new();
-        let mut kept = Vec::with_capacity(places.len());
+        let mut in_order = Vec::with_capacity(places.len());
         for &place in places {
             match text(self.event(place), "id").map(|id| seen.insert(id, place)) {
                 Some(Some(_)) => self.fates[place.0].repeat(place.1),
-                _ => kept.push(place),
+                _ => in_order.push(place),
             }
         }
-        kept
+        in_order
     }
 
     /// Return for each event whether it is on the path from the last one back to the first.
