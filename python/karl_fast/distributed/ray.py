@@ -30,7 +30,7 @@ class RayExecutor(Executor):
             import ray
         except ModuleNotFoundError as error:
             raise missing_extra("--engine ray needs Ray, which is not installed", "ray") from error
-        self._ray = ray
+        self._ray: Any = ray  # with types or without, as Ray is installed or not
         self._started = not ray.is_initialized()
         if self._started:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
@@ -39,7 +39,7 @@ class RayExecutor(Executor):
     @property
     def max_workers(self) -> int:
         """CPUs of the cluster."""
-        resources: dict[str, float] = self._ray.cluster_resources()  # type: ignore[no-untyped-call]
+        resources: dict[str, float] = self._ray.cluster_resources()
         return max(1, int(resources.get("CPU", 1)))
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
