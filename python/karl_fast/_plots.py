@@ -694,7 +694,7 @@ def metric_plots(file: Path, names: Mapping[str, str]) -> list[Plot]:
 
 def reward_plots(reward: Mapping[str, Any]) -> list[Plot]:
     """Return the rewards before and after a draw, of that part of a manifest; none where one of them is unknown."""
-    before, after = reward.get("before"), reward.get("after")
+    before, after = reward.get("kept") or reward.get("before"), reward.get("after")
     if not before or not after or not before["histogram"] or not after["histogram"]:
         return []
     if before["histogram"]["edges"] != after["histogram"]["edges"]:
@@ -705,10 +705,10 @@ def reward_plots(reward: Mapping[str, Any]) -> list[Plot]:
                 [Series("", part["histogram"]["counts"], part["mean"])],
                 axis="reward",
             )
-            for name, part in (("read", before), ("drawn", after))
+            for name, part in (("before the draw", before), ("drawn", after))
         ]
     series = [
-        Series("read", before["histogram"]["counts"], before["mean"]),
+        Series("before", before["histogram"]["counts"], before["mean"]),
         Series("drawn", after["histogram"]["counts"], after["mean"]),
     ]
     return [

@@ -186,7 +186,7 @@ def _compare_sentence(comparison: dict[str, Any]) -> str:
         clauses.append(f"mean reward {number(a['reward']['mean'])} and {number(b['reward']['mean'])}")
     if a["diversity"] and b["diversity"]:
         pairs = (number(side["diversity"]["distinct_2"]) for side in (a, b))
-        clauses.append(f"distinct pairs of words {' and '.join(pairs)}")
+        clauses.append(f"distinct word pairs {' and '.join(pairs)}")
     return "; ".join(clauses) + "."
 
 

@@ -44,6 +44,9 @@ SOURCE_BYTES = 4 << 30
 DOMAINS = 24
 """Domains of a plot: the largest."""
 
+SAME_DIVERSITY = 0.005
+"""Difference of two shares that no reader would act on."""
+
 UNCHANGED_SECONDS = 1e-3
 """Difference of times of a file that are the same: a manifest has them as decimal numbers."""
 
@@ -74,13 +77,18 @@ def data_set_page(
     groups = log.groups.tolist()
     return Page(
         "Data set",
-        str(folder),
+        f"{folder}, drawn from {_source_names(manifest)}",
         _sentence(manifest, source, drawn, groups),
         list(_facts(manifest, source, drawn)),
         [
             Section(
                 "What the draw did",
-                [*reward_plots(manifest.get("reward") or {}), *_group_curve(groups), *_domain_plots(manifest)],
+                [
+                    _steps_table(manifest, drawn),
+                    *reward_plots(manifest.get("reward") or {}),
+                    *_group_curve(groups),
+                    *_domain_plots(manifest),
+                ],
             ),
             _temperature_section(source, manifest),
             Section("Rewards of the drawn rows", group_plots(log.rewards, log.groups)),
@@ -90,6 +98,26 @@ def data_set_page(
         _how(manifest),
         [*_source_warnings(source), *rows_warnings(packed)],
     )
+
+
+def _source_names(manifest: Manifest) -> str:
+    names = [file["path"] for file in manifest["inputs"]]
+    more = f" and {counted(len(names) - 1, 'more file')}" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else "rows of the caller"
+
+
+def _steps_table(manifest: Manifest, drawn: Inspection) -> str:
+    """Return what was read, what the rules left, and what was drawn of it."""
+    draw, account, reward = manifest["draw"], manifest["accounting"], manifest.get("reward") or {}
+    dropped = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in account["dropped"].items() if count]
+    read, kept = ((reward.get(name) or {}).get("mean") for name in ("before", "kept"))
+    _, after = _means(manifest, drawn)
+    rows = [
+        ("read", account["rows_read"], read, ""),
+        ("could be drawn", account["rows_kept"], kept, f"dropped: {', '.join(dropped)}" if dropped else ""),
+        ("drawn", draw["rows"], after, f"{draw['distinct_rows']:,} different" if draw["duplicate_rows"] else ""),
+    ]
+    return table(("", "rows", "mean reward", ""), rows)
 
 
 def inspect_source(
@@ -141,7 +169,10 @@ def _sentence(manifest: Manifest, source: Inspection | None, drawn: Inspection, 
         f" of {counted(all_groups, 'group')}" if all_groups else " groups" if draw["distinct_groups"] != 1 else " group"
     )
     from_groups = f" from {draw['distinct_groups']:,}{of_groups}" if draw["distinct_groups"] else ""
-    clauses = [f"{draw['rows']:,} of {counted(account['rows_read'], 'row')}{from_groups}"]
+    read = (
+        "" if account["rows_kept"] == account["rows_read"] else f" that could be drawn ({account['rows_read']:,} read)"
+    )
+    clauses = [f"{draw['rows']:,} of {counted(account['rows_kept'], 'row')}{read}{from_groups}"]
     before, after = _means(manifest, drawn)
     change = (
         [f"mean reward {before if before is None else number(before)} \u2192 {number(after)}"]
@@ -151,18 +182,22 @@ def _sentence(manifest: Manifest, source: Inspection | None, drawn: Inspection, 
     change += [] if before is not None or after is None else [f"mean reward {number(after)}"]
     first, last = _distinct(source), _distinct(drawn)
     if last is not None:
-        change.append(f"distinct pairs of words {'unknown' if first is None else number(first)} \u2192 {number(last)}")
+        change.append(f"distinct word pairs {'unknown' if first is None else number(first)} \u2192 {number(last)}")
+        before_bleu, after_bleu = _self_bleu(source), _self_bleu(drawn)
+        if before_bleu is not None and after_bleu is not None and after_bleu - before_bleu > SAME_DIVERSITY:
+            change.append(f"answers more alike (self-BLEU {number(before_bleu)} \u2192 {number(after_bleu)})")
     clauses.append(", ".join(change))
     half, count = count_half(groups)
     if count > 1:
-        clauses.append(f"{counted(half, 'group')} {'gives' if half == 1 else 'give'} half of the rows")
+        even = f" (if all gave equally: {-(-count // 2):,})"
+        clauses.append(f"{counted(half, 'group')} {'gives' if half == 1 else 'give'} half of the rows{even}")
     return "; ".join(filter(None, clauses)) + "."
 
 
 def _means(manifest: Manifest, drawn: Inspection) -> tuple[float | None, float | None]:
     reward = manifest.get("reward")
     if reward and reward.get("after"):
-        return reward["before"]["mean"], reward["after"]["mean"]
+        return (reward.get("kept") or reward["before"])["mean"], reward["after"]["mean"]
     return None, drawn.report["reward"]["before"]["mean"]
 
 
@@ -172,10 +207,18 @@ def _distinct(inspection: Inspection | None) -> float | None:
     return value
 
 
+def _self_bleu(inspection: Inspection | None) -> float | None:
+    diversity = inspection and inspection.report["diversity"]
+    value: float | None = diversity["self_bleu"] if diversity else None
+    return value
+
+
 def _facts(manifest: Manifest, source: Inspection | None, drawn: Inspection) -> Iterator[Fact]:
     draw, account = manifest["draw"], manifest["accounting"]
     copies = draw["rows"] - draw["distinct_rows"]
-    yield Fact("rows", draw["rows"], account["rows_read"], f"{copies:,} copies" if copies else "")
+    remarks = [f"{account['rows_read']:,} read"] if account["rows_read"] != account["rows_kept"] else []
+    remarks += [f"{copies:,} copies"] if copies else []
+    yield Fact("rows", draw["rows"], account["rows_kept"], ", ".join(remarks))
     if draw["distinct_groups"]:
         yield Fact("groups", draw["distinct_groups"], (manifest.get("groups") or {}).get("count"))
     before, after = _means(manifest, drawn)
@@ -183,15 +226,11 @@ def _facts(manifest: Manifest, source: Inspection | None, drawn: Inspection) -> 
     if _distinct(drawn) is not None:
         first = _distinct(source)
         yield Fact(
-            "distinct pairs of words", _distinct(drawn), first, "" if first is not None else "before the draw unknown"
+            "distinct word pairs", _distinct(drawn), first, "" if first is not None else "before the draw unknown"
         )
     if target := manifest.get("target"):
-        share = target["ess_reached_share"]
-        yield Fact(
-            "effective rows",
-            round(target["ess_rows"], 1),
-            remark="" if share is None else f"{share:.0%} of the kept ones",
-        )
+        remark = f"of the {account['rows_kept']:,} rows before the draw"
+        yield Fact("effective sample size", round(target["ess_rows"], 1), remark=remark)
     splits = {name: count for name, count in manifest["export"]["splits"].items() if count}
     if len(splits) > 1:
         yield Fact(
@@ -218,6 +257,7 @@ def _group_curve(groups: list[int]) -> list[Plot]:
             "Share of the rows that the largest groups give",
             [Curve(points)],
             axis="groups, the largest first",
+            note=f"half of the rows would come from {-(-len(counts) // 2):,} groups if all gave equally",
             marks=[Mark(half, f"{counted(half, 'group')}: half")],
             small=False,
             share=True,
@@ -254,11 +294,11 @@ def _temperature_section(source: Inspection | None, manifest: Manifest) -> Secti
     if source is None:
         pairs = [
             ("inverse temperature", target["inverse_temperature"]),
-            ("effective rows", target["ess_rows"]),
+            ("effective sample size", target["ess_rows"]),
             ("expected reward", target["expected_reward"]),
             ("weight of the largest row", target["largest_weight_share"]),
         ]
-        return Section("Temperature", [definitions(pairs)])
+        return Section("Temperature", [definitions(pairs)], target_note(target))
     return Section("Temperature", source.plots(), target_note(target))
 
 
@@ -267,12 +307,21 @@ def _text_section(packed: PackedRows, source: Inspection | None, drawn: Inspecti
     after, before = drawn.report["diversity"] or {}, (source.report["diversity"] if source else None) or {}
     if not after:
         return section
-    rows = [(name, before.get(key), after.get(key)) for key, name in DIVERSITY.items()]
+    rows = [(name, before.get(key), after.get(key), _verdict(key, before, after)) for key, name in DIVERSITY.items()]
     return Section(
         section.title,
-        [*section.parts, table(("measure", "before", "after"), rows)],
+        [*section.parts, table(("measure", "before", "after", ""), rows)],
         "Before the draw: as many answers as after it, for shares of different words fall with their number.",
     )
+
+
+def _verdict(key: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Return whether the drawn answers are more diverse than those before the draw."""
+    first, last = before.get(key), after.get(key)
+    if key == "rows" or first is None or last is None:
+        return ""
+    change = (first - last) if key == "self_bleu" else (last - first)
+    return "about the same" if abs(change) < SAME_DIVERSITY else "more diverse" if change > 0 else "less diverse"
 
 
 def _how(manifest: Manifest) -> list[Section]:

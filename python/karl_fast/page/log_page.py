@@ -160,18 +160,14 @@ def _facts(report: dict[str, Any], packed: PackedRows) -> Iterator[Fact]:
     if reward["count"]:
         yield Fact("mean reward", reward["mean"], remark=f"{number(reward['min'])} to {number(reward['max'])}")
         target = report["target"]
-        yield Fact("effective rows", round(target["ess_rows"], 1), remark=f"at temperature {_temperature(target)}")
+        remark = f"at inverse temperature {number(target['inverse_temperature'])}"
+        yield Fact("effective sample size", round(target["ess_rows"], 1), remark=remark)
     if report["diversity"] and report["diversity"]["distinct_2"] is not None:
-        yield Fact("distinct pairs of words", report["diversity"]["distinct_2"])
+        yield Fact("distinct word pairs", report["diversity"]["distinct_2"])
     if packed.columns:
         yield Fact(
             "written by the model", round(float(np.median(packed.numbers("characters")))), remark="characters, median"
         )
-
-
-def _temperature(target: dict[str, Any]) -> str:
-    inverse = target["inverse_temperature"]
-    return "infinity" if not inverse else number(1 / inverse)
 
 
 def _outcome_section(outcomes: _core.OutcomeFacts, packed: PackedRows) -> list[Section]:
@@ -212,9 +208,17 @@ def _target_section(inspection: Inspection) -> Section:
 
 
 def target_note(target: dict[str, Any]) -> str:
-    """Return why the effective sample size that was wanted and the one reached differ; empty where they do not."""
+    """Return how the temperature was chosen, what changes it, and why a wanted sample size was not reached."""
     note = TARGET_NOTES.get(target["note"], "")
-    return f"{note[:1].upper()}{note[1:]}." if note else ""
+    wanted = target["ess_wanted_share"]
+    inverse = f"inverse temperature {number(target['inverse_temperature'])}"
+    chosen = (
+        f"{inverse[0].upper()}{inverse[1:]} was given."
+        if wanted is None
+        else f"--ess {number(wanted)} chose {inverse}."
+    )
+    ways = "A larger --ess draws more evenly; --min-reward leaves rows out at any temperature."
+    return f"{chosen} {ways}" + (f" {note[:1].upper()}{note[1:]}." if note else "")
 
 
 def reward_section(log: Log, report: dict[str, Any]) -> Section:
@@ -280,7 +284,7 @@ def group_plots(rewards: NDArray[np.float64], codes: NDArray[np.int64]) -> list[
         f"{len(shown)} of {len(spans):,} groups in equal steps"
         if len(shown) < len(spans)
         else counted(len(spans), "group")
-    )
+    ) + " of two rows or more"
     constant = sum(span[0] == span[2] for span in spans)
     note = (
         f"{some}: a line from the smallest reward to the largest, a dot at the mean. "
@@ -294,7 +298,7 @@ class LengthEffect:
 
     Attributes:
         rho: of Spearman.
-        chance: the size that 95 of 100 shuffled columns stay below.
+        chance: the absolute value that 95 of 100 shuffled columns stay below.
         rows: with both.
     """
 
@@ -317,9 +321,13 @@ class LengthEffect:
 
     def clause(self) -> str:
         """Return it as a clause of a sentence."""
-        does = ("rises" if self.rho > 0 else "falls") + " with length"
-        does = does if abs(self.rho) > self.chance else "does not follow length"
-        return f"reward {does} (rho {number(self.rho)}; by chance up to {number(self.chance)})"
+        if abs(self.rho) <= self.chance:
+            return f"reward does not follow length ({self.numbers()})"
+        return f"longer rows have {'higher' if self.rho > 0 else 'lower'} rewards ({self.numbers()})"
+
+    def numbers(self) -> str:
+        """Return the correlation beside that of shuffled rows."""
+        return f"rho {number(self.rho)}; shuffled, within \u00b1{number(self.chance)}"
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -335,8 +343,8 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 DIVERSITY = {
     "rows": "answers compared",
-    "distinct_1": "distinct words",
-    "distinct_2": "distinct pairs of words",
+    "distinct_1": "distinct words, of all words",
+    "distinct_2": "distinct word pairs, of all word pairs",
     "self_bleu": "self-BLEU, lower is more diverse",
     "unique": "different answers in a group",
 }
@@ -365,8 +373,7 @@ def text_section(packed: PackedRows, diversity: dict[str, Any] | None, length: L
             note = (
                 ""
                 if length is None
-                else f"Spearman's rho {number(length.rho)} in {length.rows:,} rows; 95 of 100 shuffles stay below "
-                f"{number(length.chance)}."
+                else f"{counted(length.rows, 'row')}. Spearman's {length.numbers()} in 95 of 100 shuffles."
             )
             parts.append(
                 cloud(

@@ -864,10 +864,11 @@ function runList(data) {
   fillSelect(group, data.groups, data.columns.group);
   fillSelect(domain, data.domains, data.columns.domain);
   const linked = rowOfHash(location.hash);
+  state.sort = columns.find((column) => column.kind === "n first")?.name ?? "";
   refresh();
   if (linked >= 0) {
-    state.selected = linked;
-    list.scrollTop = linked * height();
+    state.selected = state.order.indexOf(linked);
+    list.scrollTop = state.selected * height();
     open([linked]);
     byId("rows").scrollIntoView();
   }

@@ -53,7 +53,7 @@ def test_a_log_is_described_by_its_groups_and_lengths(log: Path, tmp_path: Path)
     out = tmp_path / "page.html"
     page = kf.report(log, out)
     assert read_sentence(out) == page.sentence
-    assert page.sentence.startswith("8 of 10 groups differ in reward; reward falls with length (rho \u2212")
+    assert page.sentence.startswith("8 of 10 groups differ in reward; longer rows have lower rewards (rho \u2212")
     check_policy(out)
     index, contents = read_index(out), read_rows(out)
     assert index["total"] == len(contents) == 40
@@ -143,10 +143,10 @@ def test_a_data_set_is_compared_with_its_source(log: Path, tmp_path: Path) -> No
     sample = kf.sample(log, data, k=12, split=(1.0, 0.0, 0.0))
     page = kf.report(data, out)
     reward = sample.manifest["reward"]
-    before, after = reward["before"]["mean"], reward["after"]["mean"]
+    before, after = reward["kept"]["mean"], reward["after"]["mean"]
     groups = sample.manifest["draw"]["distinct_groups"]
     assert page.sentence.startswith(
-        f"12 of 40 rows from {groups} of 10 groups; mean reward {before:.3g} \u2192 {after:.3g}, distinct pairs of "
+        f"12 of 40 rows from {groups} of 10 groups; mean reward {before:.3g} \u2192 {after:.3g}, distinct word pairs "
     )
     assert "unknown" not in page.sentence
     assert not page.warnings
@@ -160,7 +160,7 @@ def test_a_source_that_has_changed_is_unknown(log: Path, tmp_path: Path) -> None
     kf.sample(log, tmp_path / "data", k=12)
     os.utime(log, (1, 1))
     page = kf.report(tmp_path / "data", tmp_path / "page.html")
-    assert "distinct pairs of words unknown \u2192" in page.sentence
+    assert "distinct word pairs unknown \u2192" in page.sentence
     assert "gone, have changed" in page.warnings[0]
 
 
