@@ -46,6 +46,11 @@ def test_rows_are_ranked_by_another_number(log: Path) -> None:
     assert [(row["value"], row["reward"]) for row in result["rows"]] == [(20, 0), (19, 1)]
 
 
+def test_rows_are_ranked_by_their_length(log: Path) -> None:
+    lengths = sorted((len(line) for line in log.read_text().splitlines()), reverse=True)
+    assert [row["value"] for row in shown(log, "-n", 12, "--by", "length")["rows"]] == lengths
+
+
 def test_group_and_row_are_chosen_by_name(log: Path) -> None:
     first = json.loads(log.read_text().splitlines()[3])
     (row,) = shown(log, "--row", first["id"])["rows"]

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ROLLOUTS = "rollouts.jsonl"
 """Log of a run of `rl`, in its folder."""
 
+LENGTH = "length"
+"""What ranks rows by the bytes of their records."""
+
 CHUNK = 256
 """Rows that are read at a time where one is sought by its id."""
 
@@ -105,7 +108,8 @@ def show(
         logs: as `inspect` takes them; the folder of a run of `rl` stands for its rollouts.
         settings, choices: where the fields of a record are.
         count: number of rows.
-        by: ``reward``, or the path of a number in each record: ``outcome.tests``, ``turns``, ``duration_seconds``.
+        by: ``reward``, ``length`` (bytes of a record), or the path of a number in each record: ``outcome.tests``,
+            ``turns``, ``duration_seconds``.
         worst: the smallest numbers first.
         of_group: rows of this group alone.
         row_id: the row of this id alone.
@@ -122,7 +126,7 @@ def show(
     """
     merged = merge_settings(logs, settings, choices)
     paths = logs if isinstance(logs, Log) else [rollouts_of(path) for path in as_list(logs)]
-    if by != "reward" and not isinstance(paths, Log) and "-" in paths:
+    if by not in ("reward", LENGTH) and not isinstance(paths, Log) and "-" in paths:
         raise UsageError("--by reads the log twice, and standard input is there once", hint="name a file in its place")
     with open_with_stamps(paths, merged, progress, index=index) as log:
         if not len(log):
@@ -151,7 +155,9 @@ def _reward_paths(log: Log) -> list[str]:
 
 
 def _numbers(logs: Any, log: Log, path: str) -> NDArray[np.float64]:
-    """Return another number of each record, by reading the log with it as its reward."""
+    """Return another number of each record: its length, or by reading the log with it as its reward."""
+    if path == LENGTH:
+        return log.core.record_lengths()
     with open_with_stamps(logs, log.settings.replace(reward={path: 1.0}), None) as other:
         return other.rewards.copy()
 

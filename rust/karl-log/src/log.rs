@@ -194,6 +194,11 @@ impl Log {
         spread(self.records.lengths().map(u64::from).collect())
     }
 
+    /// Return the bytes of each record, in the order of the log.
+    pub fn record_lengths(&self) -> impl Iterator<Item = u32> {
+        self.records.lengths()
+    }
+
     /// Return the sizes of groups in rows, in the same four numbers.
     #[must_use]
     pub fn group_sizes(&self) -> Option<[u64; 4]> {

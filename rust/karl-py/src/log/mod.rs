@@ -234,6 +234,11 @@ impl Log {
         self.inner.lengths()
     }
 
+    /// Return the bytes of each record. `[B]`
+    fn record_lengths<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.inner.record_lengths().map(f64::from).collect::<Vec<_>>().into_pyarray(py)
+    }
+
     /// Return the outcomes at a glance; None if no record has one. Reads the records again.
     fn outcomes(&self, py: Python<'_>, threads: usize) -> PyResult<Option<OutcomeFacts>> {
         let table = enter(py, None, |watch| outcome_table(&self.inner, threads, watch))?;
