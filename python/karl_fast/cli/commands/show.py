@@ -25,7 +25,7 @@ from karl_fast.settings.toml import SettingsFile
 
 Count = Annotated[int, typer.Option("-n", "--count", min=1, help="Rows to show.")]
 By = Annotated[
-    str, typer.Option("--by", help="What rows are ranked by: reward, length (bytes), or a number's path: outcome.tests.")
+    str, typer.Option("--by", help="What rows are ranked by: reward, length, or the path of a number: outcome.tests.")
 ]
 Worst = Annotated[bool, typer.Option("--worst", help="The smallest numbers first.")]
 OfGroup = Annotated[str | None, typer.Option("--of-group", help="Rows of this group alone.", show_default=False)]
