@@ -53,6 +53,18 @@ class Task:
     attempts: int = 1
     futures: list[Future] = field(default_factory=list)
 
+    def count_lost(self, error: BaseException, what: str) -> None:
+        """Count an attempt whose worker was lost.
+
+        Raises:
+            WorkersLostError: it was the last, or no worker is left.
+            KarlError: the error is that of the task.
+        """
+        _check_lost(error, what)
+        if self.attempts >= ATTEMPTS:
+            raise WorkersLostError(f"a worker was lost {self.attempts} times, {what}: {_first_line(error)}") from error
+        self.attempts += 1
+
 
 def run_tasks(
     executor: Submits,
@@ -107,12 +119,7 @@ def run_tasks(
             try:
                 result = future.result()
             except BaseException as error:
-                _check_lost(error, describe(number))
-                if task.attempts >= ATTEMPTS:
-                    raise WorkersLostError(
-                        f"a worker was lost {task.attempts} times, {describe(number)}: {_first_line(error)}"
-                    ) from error
-                task.attempts += 1
+                task.count_lost(error, describe(number))
                 task.futures.append(submit(number))
                 continue
             durations.append(time.monotonic() - task.submitted)

@@ -87,10 +87,6 @@ def check_training(job: Job, save: Save) -> dict[str, Any]:
 def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
     """Make the same steps by the trainer of mlx_lm."""
     clock, loaded = Clock(job), load_model(job)
-    import mlx.core as mx
-    import mlx.optimizers as optim
-    from mlx_lm.tuner import callbacks, trainer
-
     memory = _adapt(loaded)
     file, vocabulary, rows = Path(job.folder, LENGTHS), memory.shape.vocabulary, list[dict[str, Any]]()
     for length in json.loads(file.read_text("utf-8")) if file.is_file() else job.sizes.lengths:
@@ -101,36 +97,40 @@ def check_mlx_lm(job: Job, save: Save) -> dict[str, Any]:
         if reason := _excess(memory.need(1, length).total + logits, memory.limit) or clock.refusal(length):
             row["skipped"] = reason
         else:
-            batch = mx.array(_example(length, vocabulary).text.tokens)[None], mx.array([[1, length]])
-            arguments = trainer.TrainingArgs(
-                batch_size=1,
-                iters=2,
-                steps_per_report=1,
-                steps_per_save=1 << 30,
-                max_seq_length=length,
-                adapter_file=str(Path(job.folder, "mlx-lm.safetensors")),
-            )
-
-            class Reports(callbacks.TrainingCallback):
-                def on_train_loss_report(self, train_info: dict[str, Any]) -> None:
-                    clock.stop(float(train_info["train_loss"]))
-
-            def batches(batch: Any = batch, length: int = length, **_: Any) -> Iterator[Any]:
-                return (batch for _ in clock.steps(length))
-
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                trainer.train(
-                    loaded.model,
-                    optim.Adam(memory.settings.learning_rate),
-                    [0],
-                    None,
-                    arguments,
-                    iterate_batches=batches,
-                    training_callback=Reports(),
-                )
+            adapter = Path(job.folder, "mlx-lm.safetensors")
+            _train_by_mlx_lm(loaded.model, _example(length, vocabulary), memory.settings.learning_rate, clock, adapter)
             row |= clock.row()
         save({"steps": rows})
     return {"steps": rows}
+
+
+def _train_by_mlx_lm(model: Any, example: Any, learning_rate: float, clock: Clock, adapter: Path) -> None:
+    """Make the steps of a check on one row."""
+    import mlx.core as mx
+    import mlx.optimizers as optim
+    from mlx_lm.tuner import callbacks, trainer
+
+    length = len(example.text.tokens)
+    batch = mx.array(example.text.tokens)[None], mx.array([[1, length]])
+    arguments = trainer.TrainingArgs(
+        batch_size=1,
+        iters=2,
+        steps_per_report=1,
+        steps_per_save=1 << 30,
+        max_seq_length=length,
+        adapter_file=str(adapter),
+    )
+
+    class Reports(callbacks.TrainingCallback):
+        def on_train_loss_report(self, train_info: dict[str, Any]) -> None:
+            clock.stop(float(train_info["train_loss"]))
+
+    def batches(**_: Any) -> Iterator[Any]:
+        return (batch for _ in clock.steps(length))
+
+    optimizer = optim.Adam(learning_rate)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        trainer.train(model, optimizer, [0], None, arguments, iterate_batches=batches, training_callback=Reports())
 
 
 class Clock:

@@ -33,7 +33,7 @@ ROLLOUTS = "rollouts.jsonl"
 """Log of a run of `rl`, in its folder."""
 
 LENGTH = "length"
-"""What ranks rows by the bytes of their records."""
+"""Name of the bytes of a record, which rows can be ranked by."""
 
 CHUNK = 256
 """Rows that are read at a time where one is sought by its id."""

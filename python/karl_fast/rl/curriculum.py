@@ -1,4 +1,4 @@
-"""What a round learns from: the choice of prompts, and the replay of earlier groups.
+"""Rollouts that a round learns from: the choice of prompts, and the replay of earlier groups.
 
 Prompts are chosen by the seed, the round and the statistics of prompts:
 

@@ -42,7 +42,22 @@ if TYPE_CHECKING:
     from karl_fast.rl.teacher import Teacher, TeacherView
 
 
-class Forward:
+class LogProbabilities:
+    """The log-probabilities of what a policy drew, from the quantities that a subclass computes by `flat`."""
+
+    flat: Callable[..., Callable[[], Columns]]
+
+    def logp(self, packed: Packed, *, reference: bool = False) -> NDArray[np.float32]:
+        """Return the log-probability of each token of the policy, or of each step; 0 elsewhere. [B, T]"""
+        return self.begin(packed, reference=reference)()
+
+    def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
+        """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
+        flat = self.flat(packed.tokens, packed.mask, reference=reference)
+        return lambda: scatter_tokens(flat()["logp"], packed.mask)
+
+
+class Forward(LogProbabilities):
     """A policy's log-probabilities and their gradients, chunk by chunk where the head is not trained."""
 
     def __init__(
@@ -76,15 +91,6 @@ class Forward:
         """Compute logits of softmax(logits / T), in float32."""
         logits = self.policy.head(hidden)
         return logits if self.temperature == 1 else logits.astype(mx.float32) * (1 / self.temperature)
-
-    def logp(self, packed: Packed, *, reference: bool = False) -> NDArray[np.float32]:
-        """Return the log-probability of each token of the policy, 0 elsewhere. [B, T]"""
-        return self.begin(packed, reference=reference)()
-
-    def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
-        """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
-        flat = self.flat(packed.tokens, packed.mask, reference=reference)
-        return lambda: scatter_tokens(flat()["logp"], packed.mask)
 
     def flat(
         self,

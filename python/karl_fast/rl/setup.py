@@ -255,7 +255,7 @@ class OnlineRun:
 
 @dataclass(frozen=True)
 class RunInputs:
-    """What a run reads before a model is loaded."""
+    """Inputs of a run that are read before a model is loaded."""
 
     recipe: Recipe
     prompts: list[Prompt]

@@ -24,9 +24,10 @@ import mlx.nn as nn
 import numpy as np
 
 from karl_fast.diffusion.bound import Noisy
-from karl_fast.modeling.chunked_logp import Traced, scatter_tokens
+from karl_fast.modeling.chunked_logp import Traced
 from karl_fast.modeling.optimizer import join_leaves
 from karl_fast.rl.generate import Turn
+from karl_fast.rl.logprobs import LogProbabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from karl_fast.modeling.chunked_logp import Arrays, Columns
     from karl_fast.rl.generate import Answer, Draws, TurnRequest
     from karl_fast.rl.policy import StepPolicy
-    from karl_fast.rl.rollout import Packed
 
 GREEDY = 1e4
 """Factor of the logits at temperature 0: the likeliest token wins by far, and sums stay finite in float32."""
@@ -151,7 +151,7 @@ class NoSharing:
 
 
 @dataclass
-class StepForward:
+class StepForward(LogProbabilities):
     """A policy's log-probabilities of steps, and their gradients; to a learner as `karl_fast.rl.logprobs.Forward`.
 
     Attributes:
@@ -173,15 +173,6 @@ class StepForward:
         """Number of tokens that the network has logits of."""
         prompt, state = (mx.zeros((1, width), mx.int32) for width in (self.policy.prompt_width, self.policy.width))
         return int(self.policy.logits(prompt, state, mx.zeros(1, mx.int32), self.steps).shape[-1])
-
-    def logp(self, packed: Packed, *, reference: bool = False) -> NDArray[np.float32]:
-        """Return the log-probability of each step, 0 elsewhere. [B, T]"""
-        return self.begin(packed, reference=reference)()
-
-    def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
-        """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
-        flat = self.flat(packed.tokens, packed.mask, reference=reference)
-        return lambda: scatter_tokens(flat()["logp"], packed.mask)
 
     def flat(
         self,

@@ -1,4 +1,4 @@
-"""What a task knows of rollouts besides their rewards: a reward of each token, right tokens, and expected rewards.
+"""Knowledge of a task about rollouts besides their rewards: a reward of each token, right tokens, and expected rewards.
 
 ```text
 token_rewards   fn(prompts, completions, completion_ids=None, **columns)   for each completion a list: the reward of
