@@ -20,15 +20,15 @@ UNFINISHED = ".unfinished-"
 
 
 @contextlib.contextmanager
-def name_file_errors(path: Path) -> Iterator[None]:
-    """Raise a `FileError` that names the file for any `OSError`."""
+def name_file_errors(path: Path, action: str = "write") -> Iterator[None]:
+    """Raise a `FileError` that names the file, and what was to be done with it, for any `OSError`."""
     try:
         yield
     except KarlError:  # which may be an OSError, and says what it has to
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileError(f"cannot write {path}: {reason}", error.errno, str(path)) from error
+        raise FileError(f"cannot {action} {path}: {reason}", error.errno, str(path)) from error
 
 
 def refuse_file(path: Path) -> None:
@@ -74,7 +74,17 @@ def lock_folder(folder: Path) -> Iterator[BinaryIO]:
     Raises:
         OutputExistsError: another run holds it.
     """
-    place = folder / LOCK
+    with lock_file(folder / LOCK) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def lock_file(place: Path) -> Iterator[BinaryIO]:
+    """Lock a file that is removed afterwards, and yield it.
+
+    Raises:
+        OutputExistsError: another run holds it.
+    """
     with name_file_errors(place):
         file = _open_locked(place)
     try:

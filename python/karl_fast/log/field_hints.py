@@ -104,7 +104,7 @@ def _first_bad_record(log: Log) -> dict[str, Any]:
         with Path(file["path"]).open("rb") as stream:
             stream.seek(file["bad_rows"][0]["offset"])
             record = json.loads(stream.readline(SEARCH_BYTES), parse_int=float)
-    except (OSError, ValueError):  # of a pipe, or cut
+    except (OSError, ValueError, RecursionError):  # of a pipe, cut, or deep
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -18,6 +18,7 @@ complete, so that a run that was killed goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections import Counter
@@ -30,6 +31,7 @@ import numpy as np
 from karl_fast import _atomic, _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast.errors import CheckpointError, ModelError, NothingToTrainError, OutputExistsError, UsageError
+from karl_fast.export.data_set_reader import RAW
 from karl_fast.export.write import export_plan
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import load, require_mlx_lm
@@ -39,7 +41,7 @@ from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.batching import pad_rows
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.dataset import longest_text
-from karl_fast.train.evaluation import build_scorer, trained_length
+from karl_fast.train.evaluation import SEGMENT, build_scorer, trained_length
 from karl_fast.train.examples import RowAccount, fit_row, render_rows
 from karl_fast.train.settings import AUTO, Training
 
@@ -58,6 +60,9 @@ FIELD = "surprisal"
 
 CHUNK = 64
 """Rows between two places where a run can be resumed."""
+
+NESTED = "nested_too_deep"
+"""Reason of a row that is nested deeper than Python reads."""
 
 BETA, LAMBDA = 5.0, 0.5
 """Constants of rl-experiments @879294c, `pedagogy_sandbox`."""
@@ -165,32 +170,40 @@ def surprisal(
         refuse_read(place, (file["path"] for file in log.inputs))
         if not len(log):
             raise NothingToTrainError("no record was read")
-        # The first bytes of each input suffice: another log under the same name has another size or beginning.
-        identity = _identity(log, str(model), adapter_path, settings)
-        first = draft.begin(identity, resume=resume, force=force)
-        if first < len(log):
-            student = _Student(str(model), adapter_path, settings, on_remark)
+        if log.left_out:
+            columns = ", ".join(sorted({column.column for _, column in log.left_out}))
+            on_remark(f"columns of Parquet files that no record can hold are left out: {columns}")
+        student = _Student(str(model), adapter_path, settings, on_remark)
+        with draft.locked():
+            first = draft.begin(_identity(log, student, adapter_path, settings), resume=resume, force=force)
             on_rows(first, len(log))
             while first < len(log):
                 chunk = np.arange(first, min(first + CHUNK, len(log)), dtype=np.int64)
-                draft.add(*_measure_chunk(log, chunk, student))
+                draft.add(_measure_chunk(log, chunk, student))
                 first = int(chunk[-1]) + 1
                 on_rows(first, len(log))
             student.finish()
-        damaged = Counter({reason: count for file in log.inputs for reason, count in file["dropped"]})
-        return draft.finish(len(log) + damaged.total(), damaged)
+            damaged = Counter({reason: count for file in log.inputs for reason, count in file["dropped"]})
+            return draft.finish(len(log) + damaged.total(), damaged)
 
 
-def _identity(log: Log, model: str, adapter_path: str | Path | None, settings: SurprisalSettings) -> dict[str, Any]:
-    """Return the facts that a measurement must share with the one that it resumes."""
-    weights = None if adapter_path is None else Path(adapter_path, ADAPTERS)
-    with _atomic.name_file_errors(weights or Path()):
-        digest = None if weights is None else hashlib.sha256(weights.read_bytes()).hexdigest()
+def _identity(
+    log: Log, student: _Student, adapter_path: str | Path | None, settings: SurprisalSettings
+) -> dict[str, Any]:
+    """Return the facts that a measurement must share with the one that it resumes.
+
+    The first bytes of each input suffice: another log under the same name has another size or beginning.
+    """
+    digest = None
+    if adapter_path is not None:
+        weights = Path(adapter_path, ADAPTERS)
+        with _atomic.name_file_errors(weights, "read"):
+            digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     identity = {
         "rows": len(log),
         "inputs": sorted(log.core.hashes(False)),
         "reading": log.settings.to_dict(),
-        "model": model,
+        "model": student.loaded.base,
         "adapter": digest,
         "beta": settings.beta,
         "penalty": settings.penalty,
@@ -199,20 +212,34 @@ def _identity(log: Log, model: str, adapter_path: str | Path | None, settings: S
     return json.loads(json.dumps(identity, default=str))  # type: ignore[no-any-return]
 
 
-def _measure_chunk(log: Log, rows: NDArray[np.int64], student: _Student) -> tuple[list[str], Counter[str], int]:
-    """Return the lines of some rows with their measures, why others are not written, and the number of all."""
+def _measure_chunk(log: Log, rows: NDArray[np.int64], student: _Student) -> _Chunk:
+    """Measure some rows."""
     records, dropped = _read_lines(log, rows, "raw")
     conversations, _ = _read_lines(log, rows, "chat")
-    wanted = [row for row in sorted(conversations) if row in records]
-    measures = dict(zip(wanted, student.measure([json.loads(conversations[row]) for row in wanted]), strict=True))
-    lines = []
+    parsed = {row: conversation for row in sorted(conversations) if (conversation := _parse(conversations[row]))}
+    wanted = [row for row in parsed if row in records]
+    measures = dict(zip(wanted, student.measure([parsed[row] for row in wanted]), strict=True))
+    chunk = _Chunk(len(rows), dropped=dropped)
     for row in sorted(records):
-        measure = measures.get(row) or {"unmeasured": _why_unwritable(log, row)}
+        reason = NESTED if row in conversations else _why_unwritable(log, row)
+        measure = measures.get(row) or {"unmeasured": reason}
         if "learnability" in measure:
             reward = float(log.rewards[row])
             measure["reward"] = None if np.isnan(reward) else reward * measure["learnability"]
-        lines.append(_with_field(records[row], measure))
-    return lines, dropped, len(rows)
+        if (line := _with_field(records[row], measure)) is None:
+            chunk.dropped[NESTED] += 1
+            continue
+        chunk.lines.append(line)
+        chunk.measures.append(measure)
+    return chunk
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """Return a conversation; None for one that is nested deeper than Python reads."""
+    try:
+        return json.loads(line)  # type: ignore[no-any-return]
+    except RecursionError:
+        return None
 
 
 def _why_unwritable(log: Log, row: int) -> str:
@@ -229,13 +256,21 @@ def _read_lines(log: Log, rows: NDArray[np.int64], shape: Any) -> tuple[dict[int
     return dict(zip(draft.line_rows(0), lines_of(draft), strict=True)), Counter(dict(draft.facts()["dropped"]))
 
 
-def _with_field(line: str, measure: dict[str, Any]) -> str:
-    """Return a record with its measures, in the place of those of an earlier measurement."""
-    record = json.loads(line)
-    if FIELD not in record:  # a record keeps its own bytes: numbers of any length, escapes
-        comma = ", " if record else ""
-        return f'{line.rstrip()[:-1]}{comma}"{FIELD}": {json.dumps(measure)}}}'
-    return json.dumps(record | {FIELD: measure}, ensure_ascii=False)
+def _with_field(line: str, measure: dict[str, Any]) -> str | None:
+    """Return a record with its measures, in the place of those of an earlier measurement.
+
+    None for one that has earlier ones and is nested deeper than Python reads.
+    """
+    text = line.rstrip()
+    try:
+        record = RAW.decode(text) if f'"{FIELD}"' in text else {}
+    except RecursionError:
+        return None
+    if FIELD in record:
+        return json.dumps(record | {FIELD: measure}, ensure_ascii=False)
+    # A record keeps its own bytes: numbers of any length, escapes.
+    comma = "" if text[:-1].rstrip() == "{" else ", "
+    return f'{text[:-1]}{comma}"{FIELD}": {json.dumps(measure)}}}'
 
 
 class _Student:
@@ -261,7 +296,7 @@ class _Student:
             self.loaded.tokenizer, self.loaded.ends, training.train_on, training.rewritten, training.tool_format
         )
         self.account = RowAccount()
-        self._scorer: Any = None
+        self._scorers: dict[bool, Any] = {}
 
     def measure(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the measures of some rows, or why there are none."""
@@ -315,24 +350,49 @@ class _Student:
         return [columns[number] for number in range(len(examples))]
 
     def _scorer_for(self, longest: int) -> Any:
-        if self._scorer is None or (longest > 1 and self._scorer.segment_length is None):
-            self._scorer = build_scorer(self.loaded.model, self.training, longest)
-        return self._scorer
+        """Return the scorer of a chunk, which depends on this chunk alone: a resumed run has the same."""
+        is_long = longest > SEGMENT
+        if is_long not in self._scorers:
+            self._scorers[is_long] = build_scorer(self.loaded.model, self.training, longest)
+        return self._scorers[is_long]
 
     def finish(self) -> None:
         """Report how rows were computed."""
-        if self._scorer is not None and (remark := self._scorer.sharing.remark()) is not None:
+        for remark in {scorer.sharing.remark() for scorer in self._scorers.values()} - {None}:
             self.on_remark(remark)
+
+
+@dataclass
+class _Chunk:
+    """Rows that were measured together: their lines in the result with their measures, and why others have none."""
+
+    rows: int
+    lines: list[str] = field(default_factory=list)
+    measures: list[dict[str, Any]] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 class _UnfinishedLog:
     """The rows of a measurement that is not finished, in a file beside its place.
 
-    Its first line is the identity of the measurement, each other line a chunk: ``{"rows", "lines", "dropped"}``.
+    Its first line is the identity of the measurement, each other line a `_Chunk`.
     """
 
     def __init__(self, place: Path) -> None:
         self.place, self.path = place, place.with_name(f"{place.name}.unfinished")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the measurement for one process.
+
+        Raises:
+            OutputExistsError: another process measures into this file.
+        """
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        with _atomic.name_file_errors(lock):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _atomic.lock_file(lock):
+            yield
 
     def begin(self, identity: dict[str, Any], *, resume: bool, force: bool) -> int:
         """Begin or resume a measurement; return the number of rows that are measured."""
@@ -341,24 +401,32 @@ class _UnfinishedLog:
                 f"{self.path} has a measurement that was not finished",
                 hint="--resume goes on with it, --force begins anew",
             )
+        rows, size = 0, 0
         with _atomic.name_file_errors(self.path):
-            if not (resume and self.path.exists()):
-                self.place.parent.mkdir(parents=True, exist_ok=True)
-                self.path.write_text(json.dumps({"identity": identity}) + "\n", "utf-8")
+            if resume and self.path.exists():
+                rows, size = self._read(identity)
+            if not size:  # a new measurement, or one that was killed before its first line was whole
+                _atomic.write_file(
+                    self.path, lambda file: file.write(json.dumps({"identity": identity}).encode() + b"\n")
+                )
                 return 0
-            rows, size = 0, 0
-            with self.path.open("rb") as file:
-                for number, line in enumerate(file):
-                    if not line.endswith(b"\n"):  # cut off by a kill
-                        break
-                    if number:
-                        rows += json.loads(line)["rows"]
-                    else:
-                        self._check(line, identity)
-                    size += len(line)
             with self.path.open("r+b") as file:
                 file.truncate(size)
         return rows
+
+    def _read(self, identity: dict[str, Any]) -> tuple[int, int]:
+        """Return the rows that whole lines have, and the bytes of these lines."""
+        rows, size = 0, 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):  # cut off by a kill
+                    break
+                if number:
+                    rows += json.loads(line)["rows"]
+                else:
+                    self._check(line, identity)
+                size += len(line)
+        return rows, size
 
     def _check(self, head: bytes, identity: dict[str, Any]) -> None:
         try:
@@ -372,11 +440,10 @@ class _UnfinishedLog:
                 hint="give what it began with, or --force to begin anew",
             )
 
-    def add(self, lines: list[str], dropped: Counter[str], rows: int) -> None:
+    def add(self, chunk: _Chunk) -> None:
         """Append a chunk."""
-        chunk = json.dumps({"rows": rows, "lines": lines, "dropped": dropped})
         with _atomic.name_file_errors(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(chunk + "\n")
+            file.write(json.dumps(vars(chunk)) + "\n")
 
     def finish(self, read: int, dropped: Counter[str]) -> SurprisalResult:
         """Write all rows to their place, and remove the unfinished file."""
@@ -384,20 +451,24 @@ class _UnfinishedLog:
 
         def fill(file: Any) -> None:
             for chunk in self._chunks():
-                tally.dropped.update(chunk["dropped"])
-                for line in chunk["lines"]:
-                    tally.add(json.loads(line)[FIELD])
+                tally.dropped.update(chunk.dropped)
+                for line, measure in zip(chunk.lines, chunk.measures, strict=True):
+                    tally.add(measure)
                     file.write(line.encode() + b"\n")
+            if (rows := tally.written + tally.dropped.total()) != read:
+                raise CheckpointError(
+                    f"{self.path} has {rows:,} rows, and {read:,} were read", hint="--force begins anew"
+                )
 
         _atomic.write_file(self.place, fill)
         with _atomic.name_file_errors(self.path):
             self.path.unlink()
         return tally.result(self.place, read)
 
-    def _chunks(self) -> Iterator[dict[str, Any]]:
+    def _chunks(self) -> Iterator[_Chunk]:
         with self.path.open(encoding="utf-8") as file:
             next(file)
-            yield from map(json.loads, file)
+            yield from (_Chunk(**json.loads(line)) for line in file)
 
 
 @dataclass

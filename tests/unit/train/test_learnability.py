@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,3 +135,53 @@ def test_a_second_measurement_replaces_the_first(tiny_model: Path, tmp_path: Pat
     first, second = (read(tmp_path / name)["row 0"] for name in ("first.jsonl", "second.jsonl"))
     assert second["surprisal"]["spike"] == first["surprisal"]["spike"]
     assert second["surprisal"]["learnability"] == pytest.approx(first["surprisal"]["learnability"] ** 4)
+
+
+@pytest.mark.parametrize("left", [b"", b'{"identity": {"ro'])
+def test_a_measurement_that_was_killed_before_its_first_line_begins_anew(
+    tiny_model: Path, tmp_path: Path, left: bytes
+) -> None:
+    log, whole, cut = write(tmp_path / "log.jsonl", rows()), tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    surprisal(log, tiny_model, whole)
+    (tmp_path / "cut.jsonl.unfinished").write_bytes(left)
+    result = surprisal(log, tiny_model, cut, resume=True)
+    assert result.rows == result.written + sum(result.dropped.values())
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_another_model_of_the_same_name_does_not_go_on(tiny_model: Path, tmp_path: Path) -> None:
+    log, out, other = write(tmp_path / "log.jsonl", rows()), tmp_path / "out.jsonl", tmp_path / "model"
+    shutil.copytree(tiny_model, other)
+
+    def stop(done: int, _: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        surprisal(log, other, out, on_rows=stop)
+    weights = mx.load(str(other / "model.safetensors"))
+    mx.save_safetensors(str(other / "model.safetensors"), {name: value * 2 for name, value in weights.items()})
+    with pytest.raises(CheckpointError, match="other model"):
+        surprisal(log, other, out, resume=True)
+
+
+def test_numbers_of_any_length_and_deep_records_are_rows_too(tiny_model: Path, tmp_path: Path) -> None:
+    long, deep, measured = rows()[:3]
+    long["number"], deep["tree"], measured["surprisal"] = "LONG", "DEEP", {"gap": 1}
+    text = write(tmp_path / "log.jsonl", [long, deep, measured]).read_text()
+    text = text.replace('"LONG"', "9" * 5000).replace('"DEEP"', "[" * 3000 + "]" * 3000)
+    (tmp_path / "log.jsonl").write_text(text)
+    result = surprisal(tmp_path / "log.jsonl", tiny_model, tmp_path / "out.jsonl")
+    assert result.rows == 4
+    assert result.written == result.measured == 3
+    assert "9" * 5000 in (tmp_path / "out.jsonl").read_text()
+
+
+def test_two_measurements_do_not_write_one_file(tiny_model: Path, tmp_path: Path) -> None:
+    log, out = write(tmp_path / "log.jsonl", rows()), tmp_path / "out.jsonl"
+
+    def begin_another(done: int, _: int) -> None:
+        with pytest.raises(OutputExistsError, match="another run"):
+            surprisal(log, tiny_model, out, resume=True)
+
+    surprisal(log, tiny_model, out, on_rows=begin_another)
+    assert len(read(out)) == 4
