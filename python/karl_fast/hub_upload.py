@@ -11,6 +11,7 @@ on where it ended. The manifest comes last: a data set is whole when its manifes
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushResult:
     """A data set in the hub.
 
     Attributes:
@@ -57,7 +58,7 @@ def push(
     license: str | None = None,
     public: bool = False,
     progress: Progress | None = None,
-) -> Pushed:
+) -> PushResult:
     """Upload a data set that ``karl-fast sample`` wrote.
 
     The token is that of huggingface_hub: ``HF_TOKEN``, or what ``hf auth login`` stored.
@@ -88,6 +89,9 @@ def push(
     data = open_data_set(folder)
     contents = dict(_contents(data, license))
     refuse_secrets(data)
+    card = contents.get(CARD)
+    if isinstance(card, bytes) and _core.redacted(card.decode("utf-8")) != card.decode("utf-8"):
+        raise DataSetError(f"{data.path}/{CARD} holds text that looks like a secret", hint="take it out")
     return _upload(HfApi(), repository, contents, public=public, progress=progress)
 
 
@@ -108,12 +112,13 @@ def refuse_secrets(data: DataSet) -> None:
             f"{data.path} was drawn with --allow-secrets, so its rows may hold secrets",
             hint="draw it again without --allow-secrets",
         )
-    bad = [
-        (split, number)
-        for split in data.files
-        for number, row in enumerate(_rows_of(data, split), 1)
-        if _core.redacted(row) != row
-    ]
+    counts: Counter[str] = Counter()
+    bad: list[tuple[str, int]] = []
+    for row in data.rows():
+        counts[row.split] += 1
+        line = row.line.decode("utf-8")
+        if _core.redacted(line) != line:
+            bad.append((row.split, counts[row.split]))
     if bad:
         split, number = bad[0]
         raise DataSetError(
@@ -123,17 +128,15 @@ def refuse_secrets(data: DataSet) -> None:
         )
 
 
-def _rows_of(data: DataSet, split: str) -> Iterator[str]:
-    return (row.line.decode("utf-8") for row in data.rows() if row.split == split)
-
-
 def _contents(data: DataSet, license: str | None) -> Iterator[tuple[str, Path | bytes]]:
     """Yield each file of a data set, in the order of the upload: a path, or the bytes of one that is changed.
 
     Raises:
-        DataSetError: a file is not as it was written.
+        DataSetError: a file is not as it was written, or the manifest names none.
     """
     folder, files = Path(data.path), (data.manifest or {})["export"].get("files", {})
+    if not files:
+        raise DataSetError(f"{folder} has a manifest that names no files", hint="draw the data set again")
     for name, facts in sorted(files.items()):
         if name != CARD:
             _refuse_edited(folder / name, facts)
@@ -157,10 +160,19 @@ def _without_places(manifest: Manifest) -> Manifest:
         for file in manifest["inputs"]
     ]
     public = {key: value for key, value in manifest.items() if key != "run"}
-    paths = {name: Path(settings[name]).name for name in FILES if settings.get(name)}
+    paths: dict[str, Any] = {name: Path(settings[name]).name for name in FILES if settings.get(name)}
+    if settings.get("reward"):
+        paths["reward"] = {name: _without_folder(part) for name, part in settings["reward"].items()}
+    if functions := manifest.get("reward_functions"):
+        public["reward_functions"] = {name: _without_folder(part) for name, part in functions.items()}
     if excluded := manifest.get("excluded"):
         public["excluded"] = excluded | {"path": Path(excluded["path"]).name}
     return public | {"inputs": inputs, "settings": settings | paths}
+
+
+def _without_folder(reward: Any) -> Any:
+    """Return a reward with the name of the file of its function in the place of its path."""
+    return reward | {"fn": Path(reward["fn"]).name} if isinstance(reward, dict) and "fn" in reward else reward
 
 
 def _refuse_edited(file: Path, facts: dict[str, Any]) -> None:
@@ -178,7 +190,7 @@ def _read(file: Path) -> bytes:
 
 def _upload(
     api: Any, repository: str, contents: dict[str, Path | bytes], *, public: bool, progress: Progress | None
-) -> Pushed:
+) -> PushResult:
     """Upload the files that a repository does not have, one commit a file."""
     from huggingface_hub import utils
 
@@ -215,7 +227,7 @@ def _upload(
         raise FileError(
             f"cannot push to {repository}: {_describe_error(error)}", None, repository, hint=AGAIN
         ) from error
-    return Pushed(repository, str(url), tuple(uploaded), tuple(unchanged), bool(info.private))
+    return PushResult(repository, str(url), tuple(uploaded), tuple(unchanged), bool(info.private))
 
 
 AGAIN = "the same command goes on with the files that are missing; HF_TOKEN, or hf auth login, gives the token"

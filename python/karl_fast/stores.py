@@ -368,10 +368,11 @@ def copy_range(source: StoredObject, start: int, end: int, to: Path, base: int) 
 
 
 MANIFEST = "manifest.json"
+CARD = "README.md"
 
 OWN = (
     *("train.jsonl", "valid.jsonl", "test.jsonl", "train.parquet", "valid.parquet", "test.parquet"),
-    "README.md",
+    CARD,
 )
 """Files of a data set beside its manifest."""
 
@@ -411,7 +412,10 @@ def _refuse_existing(store: Store, folder: str, url: str, *, force: bool) -> boo
         if not names:
             return False
         has_manifest = MANIFEST in names and _is_data_set(store, f"{folder}/{MANIFEST}")
-    if not has_manifest and (others := [name for name in names if name not in OWN]):
+    others = [name for name in names if name not in OWN]
+    if set(names) == {CARD}:  # a card is uploaded last: alone it is of somebody else
+        others = [CARD]
+    if not has_manifest and others:
         raise OutputForeignError(f"{url}: it exists and holds {others[0]}, which no run writes")
     if not force:
         raise OutputExistsError(f"{url}: it exists") if has_manifest else _taken(url)
@@ -438,14 +442,19 @@ def _upload(store: Store, folder: str, url: str, draft: Path, *, force: bool) ->
     if _refuse_existing(store, folder, url, force=force):
         with _name_errors(url, "replace"):
             store.delete(f"{folder}/{MANIFEST}")
-    names = sorted(path.name for path in draft.iterdir() if path.name != MANIFEST)
+    names = sorted(
+        (path.name for path in draft.iterdir() if path.name != MANIFEST), key=lambda name: (name == CARD, name)
+    )
+    written: list[str] = []
     with _name_errors(url, "write"):
         if not force:
             claim = draft.with_name("claim")
             claim.touch()
             _write_new(store, f"{folder}/{OWN[0]}", claim, url)
+            written.append(OWN[0])
         try:
             for name in names:
+                written.append(name)
                 store.write(f"{folder}/{name}", draft / name, new=False)
             for name in set(OWN) - set(names):
                 _delete(store, f"{folder}/{name}")  # of the data set that is replaced
@@ -453,7 +462,7 @@ def _upload(store: Store, folder: str, url: str, draft: Path, *, force: bool) ->
         except OutputTakenError:
             raise  # the files are now those of another run
         except BaseException:
-            for name in OWN:
+            for name in written:
                 with contextlib.suppress(Exception):
                     _delete(store, f"{folder}/{name}")
             raise

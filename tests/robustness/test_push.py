@@ -229,6 +229,36 @@ def test_a_data_set_with_a_secret_is_refused_and_not_shown(hub: Hub, tmp_path: P
     assert SECRET not in done.stderr
 
 
+def test_a_secret_in_the_card_is_refused(hub: Hub, data: Path) -> None:
+    with (data / "README.md").open("a") as file:
+        file.write(f"\nMy key is {SECRET}.\n")
+    done = push(hub, str(data), "me/mine")
+    assert (done.returncode, hub.files) == (1, {})
+    assert "README.md holds text that looks like a secret" in done.stderr
+    assert SECRET not in done.stderr
+
+
+def test_paths_of_this_machine_stay_here(hub: Hub, tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(20))
+    (tmp_path / "mine.py").write_text(
+        "def reward(completions, **_):\n    return [float(len(c)) for c in completions]\n"
+    )
+    function: Any = {"fn": f"{tmp_path}/mine.py:reward", "weight": 1.0}
+    karl_fast.sample(log, tmp_path / "data", k=10, reward={"mine": function})
+    assert push(hub, str(tmp_path / "data"), "me/mine").returncode == 0
+    manifest = hub.files["me/mine"]["manifest.json"].decode()
+    assert str(tmp_path) not in manifest
+    assert "mine.py:reward" in manifest
+
+
+def test_a_manifest_without_files_is_refused(hub: Hub, data: Path) -> None:
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["export"].pop("files")
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    assert push(hub, str(data), "me/mine").returncode == 1
+    assert hub.files == {}
+
+
 def test_an_edited_data_set_and_wrong_names_are_refused(hub: Hub, data: Path) -> None:
     done = push(hub, str(data), "mine")
     assert (done.returncode, "wanted OWNER/NAME" in done.stderr) == (2, True)

@@ -174,7 +174,7 @@ def test_a_run_that_ends_while_it_writes_leaves_no_data_set(
             patch.setattr(stores, "_delete", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             karl_fast.sample(logs, out, **HOW)
-    assert keys(out + "/") == ({"README.md", "train.jsonl", "test.jsonl"} if killed else set())
+    assert keys(out + "/") == ({"train.jsonl", "test.jsonl"} if killed else set())
     if killed:
         with pytest.raises(errors.OutputTakenError, match="no manifest") as raised:
             karl_fast.sample(logs, out, **HOW)

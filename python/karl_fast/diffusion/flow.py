@@ -113,11 +113,12 @@ class DiscreteFlow:
         number: int,
         total: int,
         generators: Sequence[np.random.Generator],
+        sharpness: float = 1.0,
     ) -> NDArray[np.int32]:
-        """Draw the next state of each row. [N, L, V], [N, L] -> [N, L]"""
+        """Draw the next state of each row, by logits times the sharpness. [N, L, V], [N, L] -> [N, L]"""
         coins = np.stack([generator.random(states.shape[1]) for generator in generators])
         noise = np.stack([generator.gumbel(size=logits.shape[1:]) for generator in generators])
-        scores = logits.astype(np.float64)
+        scores = logits.astype(np.float64) * sharpness
         if number == total - 1:
             return np.asarray((scores + noise).argmax(-1), dtype=np.int32)
         if number == 0:  # rate 0

@@ -62,8 +62,9 @@ class MaskedDiffusion:
         number: int,
         total: int,
         generators: Sequence[np.random.Generator],
+        sharpness: float = 1.0,
     ) -> NDArray[np.int32]:
-        """Draw the next state of each row. [N, L, V], [N, L] -> [N, L]"""
+        """Draw the next state of each row, tokens by logits times the sharpness. [N, L, V], [N, L] -> [N, L]"""
         coins = np.stack([generator.random((2, states.shape[1])) for generator in generators], axis=1)
         noise = np.stack([generator.gumbel(size=logits.shape[1:]) for generator in generators])
         scores, masked = logits.astype(np.float64), states == self.mask
@@ -74,7 +75,7 @@ class MaskedDiffusion:
         sizes = -(-masked.sum(-1) // (total - number))
         chosen = draw_subsets(weights, sizes, coins[0])
         again = ~masked & (coins[1] < self._remask(number, total))
-        tokens = np.where(chosen, (scores + noise).argmax(-1), states)
+        tokens = np.where(chosen, (scores * sharpness + noise).argmax(-1), states)
         return np.where(again, self.mask, tokens).astype(np.int32)
 
     def _remask(self, number: int, total: int) -> float:

@@ -219,9 +219,13 @@ def read_config(file: Path) -> DiffusionConfig:
 
 
 def save_model(folder: Path, model: Any, config: DiffusionConfig) -> None:
-    """Write a model into a folder; each file is complete or absent, the configuration last."""
+    """Write a model into a folder; each file is complete or absent, the configuration last.
+
+    A configuration that is there is removed first: weights never stand beside that of another model.
+    """
     with _atomic.name_file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).unlink(missing_ok=True)
     _atomic.write_file(folder / WEIGHTS, lambda file: write_tensors(flatten_tree(model.parameters()), file))
     table = asdict(config)
     kind = table.pop("kind")

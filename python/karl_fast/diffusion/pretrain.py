@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +26,18 @@ import numpy as np
 
 from karl_fast._safe_text import counted
 from karl_fast._user_code import describe_user_error, load_function
-from karl_fast.diffusion.policy import CONFIG, MASK, PAD, DiffusionConfig, DiffusionModel, build_model, save_model
-from karl_fast.errors import DivergedError, FileError, OutputExistsError, UsageError
+from karl_fast.diffusion.policy import (
+    CONFIG,
+    MASK,
+    PAD,
+    WEIGHTS,
+    DiffusionConfig,
+    DiffusionModel,
+    build_model,
+    is_diffusion_model,
+    save_model,
+)
+from karl_fast.errors import DivergedError, FileError, OutputExistsError, OutputForeignError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,13 +92,13 @@ def pretrain(
         UsageError: no data or output, or a row that is not a prompt with an answer.
         FileError: the data cannot be read.
         OutputExistsError: the folder has a model, and `force` is False.
+        OutputForeignError: it has a model, or weights, that pretrain did not write.
         DivergedError: the loss is not finite.
     """
     for name in ("data", "out"):
         if not getattr(settings, name):
             raise UsageError(f"{name} is not set: pretrain needs it", name)
-    if Path(settings.out, CONFIG).exists() and not force:
-        raise OutputExistsError(f"{settings.out} has a model already", hint="--force writes another in its place")
+    _refuse_existing(settings.out, force=force)
     rows = read_rows(settings.data)
     config = size_model(settings, rows)
     mx.random.seed(settings.seed)
@@ -99,6 +110,17 @@ def pretrain(
     save_model(Path(settings.out), model, config)
     parameters = sum(array.size for array in dict(nn.utils.tree_flatten(model.parameters())).values())
     return PretrainResult(settings.out, len(rows), len(config.words), parameters, loss)
+
+
+def _refuse_existing(out: str, *, force: bool) -> None:
+    """Refuse a folder with a model; with one that was not written here also where `force` is set."""
+    existing = [name for name in (CONFIG, WEIGHTS) if os.path.lexists(Path(out, name))]
+    if not existing:
+        return
+    if not is_diffusion_model(out):
+        raise OutputForeignError(f"{out}: it holds {existing[0]}, which is not of a model that pretrain wrote")
+    if not force:
+        raise OutputExistsError(f"{out} has a model already", hint="--force writes another in its place")
 
 
 def size_model(settings: Pretraining, rows: Sequence[Row]) -> DiffusionConfig:

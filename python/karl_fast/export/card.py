@@ -147,6 +147,9 @@ def _describe_secrets(manifest: Manifest) -> str:
     return f"## Secrets\n\n{state}{personal}"
 
 
+HEAD = re.compile(r"---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
+"""The values that the hub reads, in YAML, at the beginning of a card."""
+
 LICENCE = re.compile(r"[a-z0-9][a-z0-9.\-]*")
 
 
@@ -154,7 +157,7 @@ def add_license(card: str, license: str) -> str:
     """Return a card with a licence.
 
     Args:
-        card: as `describe_data_set` made it.
+        card: as `describe_data_set` made it, or edited: a licence in its head is replaced, and a head is added.
         license: the hub's identifier, such as `apache-2.0` or `cc-by-4.0`.
 
     Returns:
@@ -165,5 +168,6 @@ def add_license(card: str, license: str) -> str:
     """
     if not LICENCE.fullmatch(license):
         raise UsageError(f"license is {license!r}, wanted an identifier of the hub, like apache-2.0 or cc-by-4.0")
-    head, _, rest = card.partition("---\n")
-    return f"{head}---\nlicense: {license}\n{rest}"
+    head = HEAD.match(card)
+    values = [line for line in head[1].splitlines(keepends=True) if not line.startswith("license:")] if head else []
+    return f"---\nlicense: {license}\n{''.join(values)}---\n{card[head.end() :] if head else chr(10) + card}"

@@ -25,7 +25,9 @@ SUFFIX = ".eval"
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 """First bytes of a zip archive, and of one without a member."""
 
-SAMPLE = re.compile(r"samples/[^/]+\.json")
+SAMPLE = re.compile(r"samples/.+\.json")
+"""A sample; an id of Inspect may hold a slash."""
+
 CHUNKED = re.compile(r"samples/.+/sample\.json")
 
 CHUNK = 1 << 20
@@ -67,7 +69,7 @@ def _write_samples(path: str, copy: str) -> None:
     try:
         with _open(path) as archive, Path(copy).open("wb") as out:
             names = sorted(name for name in archive.namelist() if SAMPLE.fullmatch(name))
-            if not names and any(CHUNKED.fullmatch(name) for name in archive.namelist()):
+            if any(CHUNKED.fullmatch(name) for name in names):
                 raise LogError(f"{path}: it is a log of Inspect with its samples in chunks (log version 3)", hint=hint)
             for name in names:
                 with archive.open(name) as sample:

@@ -19,13 +19,13 @@ from typing import Literal, get_args
 
 from karl_fast.errors import OutputExistsError, UsageError
 
-__all__ = ["Exported", "Form", "export_adapter"]
+__all__ = ["ExportResult", "Form", "export_adapter"]
 
 Form = Literal["mlx", "gguf", "peft", "ollama", "lmstudio"]
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """Result of an export.
 
     Attributes:
@@ -47,7 +47,7 @@ class Exported:
 
 def export_adapter(
     adapter: str | Path, out: str | Path, form: Form, *, model: str | None = None, base: str | None = None
-) -> Exported:
+) -> ExportResult:
     """Write an adapter in the form that another program runs.
 
     Args:
@@ -92,4 +92,4 @@ def export_adapter(
             remarks = (write_gguf if form == "gguf" else write_ollama)(opened, place)
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     names = [path.name if path == place else str(path.relative_to(place)) for path in files]
-    return Exported(place, form, opened.model, names, sum(path.stat().st_size for path in files), remarks)
+    return ExportResult(place, form, opened.model, names, sum(path.stat().st_size for path in files), remarks)

@@ -55,9 +55,12 @@ class Family:
     known: tuple[tuple[str, Any], ...] = ()
 
 
+LOCAL_ROPE_THETA = 10000.0
+"""Base of the rotary positions of layers with a sliding window, which llama.cpp has built in."""
+
 FAMILIES = {
     "gemma3_text": Family(
-        "gemma3", norm_offset=1.0, known=(("sliding_window_pattern", 6), ("rope_local_base_freq", 10000.0))
+        "gemma3", norm_offset=1.0, known=(("sliding_window_pattern", 6), ("rope_local_base_freq", LOCAL_ROPE_THETA))
     ),
     "llama": Family("llama", paired=True),
     "mistral": Family("llama", paired=True),
@@ -133,9 +136,7 @@ def _family(adapter: Adapter) -> Family:
     for name, value in family.known if family else ():
         if config.get(name, value) != value:
             problem = f"{name} is {config[name]}, and llama.cpp takes {value}"
-    scaling = config.get("rope_scaling") or {}
-    if scaling.get("rope_type", scaling.get("type", "default")) not in ("default", None):
-        problem = f"the positions are scaled ({scaling.get('rope_type', scaling.get('type'))})"
+    problem = _rope_problem(config) or problem
     head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     if config.get("query_pre_attn_scalar", head) != head:
         problem = f"query_pre_attn_scalar is {config['query_pre_attn_scalar']}, and llama.cpp takes head_dim, {head}"
@@ -145,6 +146,25 @@ def _family(adapter: Adapter) -> Family:
             hint=CONVERTER,
         )
     return family
+
+
+def _rope_problem(config: dict[str, Any]) -> str | None:
+    """Return why the rotary positions of a model are not those that are written; None where they are."""
+    parameters = config.get("rope_parameters") or {}
+    forms = [each for each in parameters.values() if isinstance(each, dict)] or [parameters]
+    for form in [config.get("rope_scaling") or {}, *forms]:
+        kind = form.get("rope_type", form.get("type")) or "default"
+        if kind != "default":
+            return f"the positions are scaled ({kind})"
+    local = (parameters.get("sliding_attention") or {}).get("rope_theta", LOCAL_ROPE_THETA)
+    return None if local == LOCAL_ROPE_THETA else f"sliding_attention has rope_theta {local}, and llama.cpp takes 10000"
+
+
+def _rope_theta(config: dict[str, Any]) -> float:
+    """Return the base of the rotary positions, which transformers 5 keeps in `rope_parameters`, by kind of layer."""
+    parameters = config.get("rope_parameters") or {}
+    parameters = parameters.get("full_attention", parameters)
+    return float(parameters.get("rope_theta", config.get("rope_theta", 10000.0)))
 
 
 def _write(adapter: Adapter, family: Family, vocabulary: Any, path: Path) -> None:
@@ -185,7 +205,7 @@ def _add_numbers(writer: Any, adapter: Adapter) -> None:
     writer.add_value_length(head)
     writer.add_rope_dimension_count(head)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base((config.get("rope_parameters") or config).get("rope_theta", 10000.0))
+    writer.add_rope_freq_base(_rope_theta(config))
     writer.add_vocab_size(config["vocab_size"])
     if config.get("model_type") == "gemma3_text":
         writer.add_sliding_window(config["sliding_window"])

@@ -90,8 +90,12 @@ class StepLaw(Protocol):
         number: int,
         total: int,
         generators: Sequence[np.random.Generator],
+        sharpness: float = 1.0,
     ) -> NDArray[np.int32]:
-        """Draw the states after step `number` of `total`. [N, L, V], [N, L] -> [N, L]"""
+        """Draw the states after step `number` of `total`. [N, L, V], [N, L] -> [N, L]
+
+        Tokens are drawn by the logits times the sharpness: with a large one each is the likeliest.
+        """
 
     def logp(self, logits: mx.array, states: mx.array, following: mx.array, numbers: mx.array, total: int) -> mx.array:
         """Compute the log-probability of each step, exactly. [N, L, V], [N, L], [N, L], [N] -> [N]"""

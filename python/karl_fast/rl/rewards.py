@@ -159,7 +159,7 @@ def component_weights(rollouts: Sequence[Rollout], weights: Mapping[str, float])
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.components)
     found = dict[str, float]()
     for name, weight in weights.items():
-        entries = [each for each in names if each.rpartition(".")[0] == name and each not in weights]
+        entries = [each for each in names if each.startswith(f"{name}.") and each not in weights]
         found |= {each: weight / len(entries) for each in entries} if entries else {name: weight}
     return found
 

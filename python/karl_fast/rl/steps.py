@@ -92,7 +92,7 @@ class StepDecoder:
         At 0 each position takes its likeliest token, and log-probabilities are those of temperature 1.
         """
         self.policy, self.steps, self.bound = policy, steps, bound
-        self._inverse, self._draws_by = 1 / (temperature or 1), 1.0 if temperature else GREEDY
+        self._inverse, self._sharpness = 1 / (temperature or 1), 1.0 if temperature else GREEDY
 
     def draws(self, rows: int, *, overlap: bool, on_tokens: Callable[[int], None]) -> Draws:
         """Return what draws trajectories, at most so many at a time; nothing overlaps, as each has one turn."""
@@ -118,8 +118,7 @@ class StepDecoder:
             before, numbers = mx.array(states[-1]), mx.full(len(asks), number, dtype=mx.int32)
             logits = policy.logits(prompts, before, numbers, total).astype(mx.float32) * self._inverse
             # Copied, because the buffer of the array is reused.
-            scores = np.array(logits * self._draws_by)
-            states.append(policy.law.draw(scores, states[-1], number, total, generators))
+            states.append(policy.law.draw(np.array(logits), states[-1], number, total, generators, self._sharpness))
             logp.append(policy.law.logp(logits, before, mx.array(states[-1]), numbers, total))
             entropy.append(policy.law.entropy(logits, before, numbers, total))
             mx.eval(logp[-1], entropy[-1])
@@ -181,12 +180,12 @@ class StepForward(LogProbabilities):
         names: tuple[str, ...] = ("logp",),
         *,
         reference: bool = False,
-        labels: None = None,
+        others: None = None,
         view: None = None,
     ) -> Callable[[], Columns]:
         """Start quantities of the steps of a mask, by name. [B, T + 1], [B, T] -> [N]
 
-        Labels and the view of a teacher are of policies that draw tokens.
+        Other tokens and the view of a teacher are of policies that draw tokens.
         """
         batch = self.cut(tokens, mask)
         with self.policy.reference() if reference else nullcontext():
@@ -199,7 +198,7 @@ class StepForward(LogProbabilities):
         tokens: NDArray[np.int32],
         mask: NDArray[np.bool_],
         names: tuple[str, ...] = ("logp",),
-        labels: None = None,
+        others: None = None,
         view: None = None,
     ) -> Traced:
         """Prepare quantities of steps, and their gradient in the trainable parameters, joined."""

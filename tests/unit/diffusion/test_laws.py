@@ -93,6 +93,15 @@ def chi_square(counts: NDArray[Any], expected: NDArray[Any]) -> float:
     return float(stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue)
 
 
+def test_greedy_draws_take_the_likeliest_token_at_places_chosen_as_they_are_otherwise() -> None:
+    law, rows = MaskedDiffusion(0, 0.01), 200
+    table = np.repeat(np.array([[[0, 1, 0], [0, 0, 6], [0, 1, 0]]], dtype=np.float32), rows, axis=0)
+    states = np.zeros((rows, L), dtype=np.int32)
+    generators = [np.random.default_rng([1, row]) for row in range(rows)]
+    drawn = law.draw(table, states, 0, L, generators, sharpness=1e4)
+    assert (drawn == [0, 2, 0]).all()  # the surest place first, and its likeliest token
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_the_whole_chain_has_the_distribution_of_its_enumeration(name: str) -> None:
     """Logits depend on the state, so that a wrong state before a step would show."""

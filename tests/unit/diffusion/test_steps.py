@@ -124,6 +124,16 @@ def test_gradients_of_steps_equal_finite_differences(online: Settings, direction
     run.close()
 
 
+@pytest.mark.parametrize("name", ["tpo", "grpo"])
+def test_objectives_of_whole_groups_pass_them_in_parts(online: Settings, tmp_path: Path, name: str) -> None:
+    weights = {}
+    for rows in (2, 4):
+        run = replace(online(recipe=name), out=str(tmp_path / f"{name}-{rows}"), micro_batch=rows, rounds=2)
+        rl(run)
+        weights[rows] = mx.load(str(Path(run.out, FILES[0])))
+    assert all(np.allclose(weights[2][key], weights[4][key], atol=1e-5) for key in weights[2])
+
+
 @pytest.mark.parametrize("how", [{"fine_tune_type": "lora"}, {"fine_tune_type": "full"}], ids=str)
 def test_a_run_that_is_resumed_has_the_bytes_of_one_that_was_not(
     online: Settings, tmp_path: Path, how: dict[str, Any]

@@ -52,6 +52,9 @@ def test_every_shape_has_columns_on_its_card() -> None:
 
 def test_a_licence_stands_in_the_head() -> None:
     assert add_license("---\nconfigs:\n---\n# x\n", "mit") == "---\nlicense: mit\nconfigs:\n---\n# x\n"
+    again = add_license("---\nconfigs:\nlicense: gpl-3.0\n---\n# x\n---\n", "mit")
+    assert again == "---\nlicense: mit\nconfigs:\n---\n# x\n---\n"
+    assert add_license("# x\n", "mit") == "---\nlicense: mit\n---\n\n# x\n"
     with pytest.raises(errors.UsageError, match="wanted an identifier"):
         add_license("---\n---\n", "MIT: yes\nx")
 

@@ -51,6 +51,11 @@ def test_a_packed_log_in_a_folder_is_read_and_converted(tmp_path: Path) -> None:
     assert account.trajectories == 3
 
 
+def test_samples_of_any_id_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.eval", *NAMES, "samples/repo/issue-7_epoch_1.json", "samples/a/b/c_epoch_2.json")
+    assert karl_fast.read(path, reward={REWARD: 1.0}).rewards.size == 5
+
+
 def test_a_text_keeps_its_line_breaks(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "a\nb\r\n"}, {"role": "assistant", "content": "c\n\nd"}]
     with samples(str(write(tmp_path / "a.eval", NAMES[0], messages=messages))) as copy:
@@ -59,7 +64,7 @@ def test_a_text_keeps_its_line_breaks(tmp_path: Path) -> None:
 
 
 def test_samples_in_chunks_are_named_with_what_to_do(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.eval", "samples/s0_epoch_1/sample.json", "samples/s0_epoch_1/messages/0.json")
+    path = write(tmp_path / "a.eval", NAMES[1], "samples/s0_epoch_1/sample.json", "samples/s0_epoch_1/messages/0.json")
     with pytest.raises(errors.LogError, match="samples in chunks") as caught:
         karl_fast.read(path)
     assert caught.value.hint == f"inspect log convert --to json --output-dir json {path} writes a log that is read"

@@ -54,6 +54,13 @@ def test_vector_is_components_that_share_the_weight() -> None:
     assert component_weights([first, second], functions.weights) == {"both.a": 1.0, "both.b": 1.0, "plain": 1.0}
 
 
+def test_names_of_entries_may_hold_dots() -> None:
+    functions = RewardFunctions([Weighted("f", lambda completions: [{"v1.0": 1.0, "c": 0.0}, {"v1.0": 1.0, "c": 1.0}])])
+    ((first, second),), failures = functions([[rollout(0, 0), rollout(0, 1)]])
+    assert not failures
+    assert (first.reward, second.reward) == (0.5, 1.0)
+
+
 def test_entries_that_are_no_rewards_are_named() -> None:
     functions = RewardFunctions([Weighted("both", lambda completions: [{"a": float("nan"), "b": 1.0}])])
     ((found,),), failures = functions([[rollout(3, 0)]])

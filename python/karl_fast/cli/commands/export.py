@@ -14,7 +14,7 @@ from karl_fast.cli.app import add_command
 from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.signals import handle_signals
 from karl_fast.export.manifest import dumps
-from karl_fast.model_export import Exported, Form, export_adapter
+from karl_fast.model_export import ExportResult, Form, export_adapter
 
 Adapter = Annotated[
     str, typer.Argument(metavar="ADAPTER", help="The folder of an adapter that train, rl or mlx_lm lora wrote.")
@@ -57,7 +57,7 @@ def command(
         sys.stderr.write(join_lines(describe_export(result)) + "\n")
 
 
-def describe_export(result: Exported) -> list[str]:
+def describe_export(result: ExportResult) -> list[str]:
     """Return the lines of the report."""
     files = counted(len(result.files), "file")
     return [

@@ -15,7 +15,7 @@ from karl_fast.cli.progress import show_progress
 from karl_fast.cli.reports.text import join_lines
 from karl_fast.cli.signals import handle_signals
 from karl_fast.export.manifest import dumps
-from karl_fast.hub_upload import Pushed, push
+from karl_fast.hub_upload import PushResult, push
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The data set that sample wrote.")]
 Repository = Annotated[str, typer.Argument(metavar="REPO", help="OWNER/NAME in the hub; created if there is none.")]
@@ -49,7 +49,7 @@ def command(
         sys.stderr.write(join_lines(describe_push(result)) + "\n")
 
 
-def describe_push(result: Pushed) -> list[str]:
+def describe_push(result: PushResult) -> list[str]:
     """Return the lines of the report."""
     whose = "private" if result.private else "public"
     there = f"; already there: {', '.join(result.unchanged)}" if result.unchanged else ""
