@@ -61,9 +61,6 @@ FIELD = "surprisal"
 CHUNK = 64
 """Rows between two places where a run can be resumed."""
 
-NESTED = "nested_too_deep"
-"""Reason of a row that is nested deeper than Python reads."""
-
 BETA, LAMBDA = 5.0, 0.5
 """Constants of rl-experiments @879294c, `pedagogy_sandbox`."""
 
@@ -216,30 +213,17 @@ def _measure_chunk(log: Log, rows: NDArray[np.int64], student: _Student) -> _Chu
     """Measure some rows."""
     records, dropped = _read_lines(log, rows, "raw")
     conversations, _ = _read_lines(log, rows, "chat")
-    parsed = {row: conversation for row in sorted(conversations) if (conversation := _parse(conversations[row]))}
-    wanted = [row for row in parsed if row in records]
-    measures = dict(zip(wanted, student.measure([parsed[row] for row in wanted]), strict=True))
+    wanted = [row for row in sorted(conversations) if row in records]
+    measures = dict(zip(wanted, student.measure([json.loads(conversations[row]) for row in wanted]), strict=True))
     chunk = _Chunk(len(rows), dropped=dropped)
     for row in sorted(records):
-        reason = NESTED if row in conversations else _why_unwritable(log, row)
-        measure = measures.get(row) or {"unmeasured": reason}
+        measure = measures.get(row) or {"unmeasured": _why_unwritable(log, row)}
         if "learnability" in measure:
             reward = float(log.rewards[row])
             measure["reward"] = None if np.isnan(reward) else reward * measure["learnability"]
-        if (line := _with_field(records[row], measure)) is None:
-            chunk.dropped[NESTED] += 1
-            continue
-        chunk.lines.append(line)
+        chunk.lines.append(_with_field(records[row], measure))
         chunk.measures.append(measure)
     return chunk
-
-
-def _parse(line: str) -> dict[str, Any] | None:
-    """Return a conversation; None for one that is nested deeper than Python reads."""
-    try:
-        return json.loads(line)  # type: ignore[no-any-return]
-    except RecursionError:
-        return None
 
 
 def _why_unwritable(log: Log, row: int) -> str:
@@ -256,16 +240,10 @@ def _read_lines(log: Log, rows: NDArray[np.int64], shape: Any) -> tuple[dict[int
     return dict(zip(draft.line_rows(0), lines_of(draft), strict=True)), Counter(dict(draft.facts()["dropped"]))
 
 
-def _with_field(line: str, measure: dict[str, Any]) -> str | None:
-    """Return a record with its measures, in the place of those of an earlier measurement.
-
-    None for one that has earlier ones and is nested deeper than Python reads.
-    """
+def _with_field(line: str, measure: dict[str, Any]) -> str:
+    """Return a record with its measures, in the place of those of an earlier measurement."""
     text = line.rstrip()
-    try:
-        record = RAW.decode(text) if f'"{FIELD}"' in text else {}
-    except RecursionError:
-        return None
+    record = RAW.decode(text) if f'"{FIELD}"' in text else {}
     if FIELD in record:
         return json.dumps(record | {FIELD: measure}, ensure_ascii=False)
     # A record keeps its own bytes: numbers of any length, escapes.
