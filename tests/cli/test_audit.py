@@ -84,6 +84,15 @@ def test_wrong_usage(words: list[str], said: str, tmp_path: Path) -> None:
     assert said in done.stderr
 
 
+def test_a_page_is_of_a_file_and_not_in_the_place_of_another_output(tmp_path: Path) -> None:
+    log = make(tmp_path, "length")
+    piped = karl("audit", "-", "--page", "page.html", folder=tmp_path, input=log.read_text())
+    assert (piped.returncode, "--page reads the log twice" in piped.stderr) == (2, True)
+    twice = karl("audit", log.name, "--page", "out.jsonl", "--write", "./out.jsonl", folder=tmp_path)
+    assert (twice.returncode, "name the same file" in twice.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == [log.name]
+
+
 def test_a_log_without_records_has_nothing_to_audit(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("{\n", "utf-8")
     done = karl("audit", tmp_path / "empty.jsonl")

@@ -359,6 +359,7 @@ def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
         ("log.jsonl", {"reward": {"r": {"weight": 1, "fn": "my.py:score"}}}, "functions"),
         ("log.jsonl", {"split_bytes": 0}, "split_bytes is 0"),
         ("log.jsonl", {"hash_inputs": True}, "hash_inputs"),
+        ("log.jsonl", {"parent": "parent.id"}, "parent"),
     ],
 )
 def test_what_needs_one_machine_is_refused_by_name(

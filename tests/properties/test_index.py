@@ -142,7 +142,7 @@ def test_every_reading_command_uses_it(tmp_path: Path, monkeypatch: pytest.Monke
     shown, audited = show(log), audit(log)
     assert not Path(f"{log}{index.SUFFIX}").exists()
     (indexed,) = index.write_indexes(log, karl_fast.Settings())
-    assert (indexed.index, indexed.bytes_read, indexed.written) == (f"{log}{index.SUFFIX}", log.stat().st_size, True)
+    assert (indexed.index, indexed.bytes_read, indexed.state) == (f"{log}{index.SUFFIX}", log.stat().st_size, "written")
     scanned = note_scans(monkeypatch)
     with_index = karl_fast.inspect(log, index=True).report
     assert {**with_index, "run": None} == {**without, "run": None}
@@ -150,7 +150,7 @@ def test_every_reading_command_uses_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert audit(log, index=True).to_dict() == audited.to_dict()
     assert report(log, tmp_path / "page.html", index=True).kind == "Log"
     (indexed,) = index.write_indexes(log, karl_fast.Settings())
-    assert (indexed.bytes_read, indexed.written) == (0, False)
+    assert (indexed.bytes_read, indexed.state) == (0, "current")
     assert scanned == []
 
 
@@ -190,9 +190,9 @@ def test_of_two_writers_the_second_leaves_the_index_to_the_first(tmp_path: Path)
     with _atomic._open_locked(place.with_name(_atomic.UNFINISHED + place.name)):
         assert draw(log, "with", with_index=True, k=30) == draw(log, "without", with_index=False, k=30)
         assert not place.exists()
-    assert index.write_indexes(log, karl_fast.Settings())[
-        0
-    ].written  # a draft that a killed process left is no obstacle
+        assert index.write_indexes(log, karl_fast.Settings())[0].state == "busy"
+    [indexed] = index.write_indexes(log, karl_fast.Settings())
+    assert indexed.state == "written"  # a draft that a killed process left is no obstacle
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(_atomic.UNFINISHED)] == []
 
 
@@ -200,8 +200,8 @@ def test_many_writers_leave_one_whole_index(tmp_path: Path, monkeypatch: pytest.
     log = rows.write(tmp_path / "log.jsonl", rows.records(400))
     with ThreadPoolExecutor(6) as pool:
         for _ in range(5):
-            written = list(pool.map(lambda _: index.write_indexes(log, karl_fast.Settings())[0].written, range(6)))
-            assert any(written)
+            states = list(pool.map(lambda _: index.write_indexes(log, karl_fast.Settings())[0].state, range(6)))
+            assert "written" in states
             Path(f"{log}{index.SUFFIX}").unlink()
         list(pool.map(lambda _: index.write_indexes(log, karl_fast.Settings()), range(6)))
     scanned = note_scans(monkeypatch)

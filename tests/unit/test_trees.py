@@ -53,6 +53,15 @@ def test_a_tree_weighs_as_one_row_with_the_reward_of_its_root(log: Path) -> None
     assert "mute1" not in shares  # its own reward is not that of its tree
 
 
+def test_a_caller_that_is_no_name_is_none(log: Path) -> None:
+    odd = [row("c", 0.5) | {"parent": {"id": ["a"]}}, row("d", 0.5) | {"parent": {"id": {"x": 1}}}]
+    before = weights(log, parent="parent.id", inverse_temperature=2.0)
+    log.write_text("".join(json.dumps(each) + "\n" for each in [*FOREST[:3], *odd, *FOREST[3:]]))
+    shares = weights(log, parent="parent.id", inverse_temperature=2.0)
+    assert shares["c"] == shares["d"] == pytest.approx(shares["b"])
+    assert shares["a21"] / shares["b"] == pytest.approx(before["a21"] / before["b"])
+
+
 def test_without_it_rows_have_their_own_rewards(log: Path) -> None:
     assert sorted(weights(log, inverse_temperature=0.0)) == ["a", "a1", "b", "lone", "mute1"]
 

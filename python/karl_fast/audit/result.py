@@ -91,13 +91,13 @@ class Audit:
         return parts | measured | ({"written": self.written} if self.written else {}) | self.report
 
 
-def _reproduction(found: Reproduction, rollouts: Rollouts) -> dict[str, Any]:
+def _reproduction(reproduction: Reproduction, rollouts: Rollouts) -> dict[str, Any]:
     """Return a reproduction with conventions in words, and the ids of rows that are off."""
-    return asdict(found) | {
-        "best": _match(found.best.convention, found.best.largest, found.best.share),
-        "equal": [str(convention) for convention in found.equal],
-        "nearest": [_match(match.convention, match.largest, match.share) for match in found.nearest],
-        "off": [rollouts.names[row] for row in found.off],
+    return asdict(reproduction) | {
+        "best": _match(reproduction.best.convention, reproduction.best.largest, reproduction.best.share),
+        "equal": [str(convention) for convention in reproduction.equal],
+        "nearest": [_match(match.convention, match.largest, match.share) for match in reproduction.nearest],
+        "off": [rollouts.names[row] for row in reproduction.off],
     }
 
 

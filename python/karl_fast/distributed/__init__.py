@@ -54,8 +54,8 @@ def sample(
         executor: what runs the tasks: a thread or process pool of ``concurrent.futures``, a
             `karl_fast.distributed.ray.RayExecutor`, a client of Dask, or anything else with ``submit`` whose
             futures have ``result`` and ``add_done_callback``. It stays open.
-        split_bytes: bytes of a file of lines that one task reads, 64 MiB by default; packed files and arrays are one
-            task each. It changes no row.
+        split_bytes: bytes of a file of lines that one task reads, 64 MiB by default; arrays, and packed files other
+            than zstd of several frames, are one task each. It changes no row.
         force: replace an existing data set.
         progress: called with the bytes that tasks have read so far and the bytes there are.
         written: called likewise with the bytes of rows written.

@@ -165,19 +165,17 @@ def group_frames(frames: list[Frame], split_bytes: int) -> list[tuple[int, int, 
     """Return runs of frames of about ``split_bytes`` unpacked: where each begins and ends, and its size if stated."""
     runs: list[tuple[int, int, int | None]] = []
     run: list[Frame] = []
+    total = 0
     for frame in frames:
         run.append(frame)
-        if frame is frames[-1] or _size(run) >= split_bytes:
+        # By the packed bytes of a frame that does not state what it unpacks to.
+        total += USUAL_RATIO * (frame.end - frame.start) if frame.size is None else frame.size
+        if frame is frames[-1] or total >= split_bytes:
             sizes = [frame.size for frame in run]
             size = None if None in sizes else sum(filter(None, sizes))
             runs.append((run[0].start, run[-1].end, size))
-            run = []
+            run, total = [], 0
     return runs
-
-
-def _size(run: list[Frame]) -> int:
-    """Return the bytes that frames unpack to, by their packed bytes where they state none."""
-    return sum(USUAL_RATIO * (frame.end - frame.start) if frame.size is None else frame.size for frame in run)
 
 
 USUAL_RATIO = 4

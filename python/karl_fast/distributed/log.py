@@ -121,6 +121,8 @@ def _refuse_unsupported(settings: Settings, split_bytes: int) -> None:
         )
     if settings.hash_inputs:
         raise UsageError("hash_inputs reads every file on one machine", "hash_inputs")
+    if settings.parent is not None:
+        raise UsageError("parent joins records of all files, on one machine", "parent")
 
 
 def _refuse_copied(names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _atomic, _core
 from karl_fast.errors import FileError, KarlError, LogChangedError, UsageError
@@ -78,14 +78,15 @@ class IndexedFile:
         index: path of its index; None if it gets none.
         size: its bytes.
         bytes_read: those of them that were read, because no index had their rows.
-        written: True if the index was written. Of an index that another process was writing it is False.
+        state: ``written``; ``current``, for it had all rows already; ``busy``, for another process is writing it; or
+            ``none``.
     """
 
     name: str
     index: str | None
     size: int
     bytes_read: int
-    written: bool
+    state: Literal["written", "current", "busy", "none"]
 
 
 def read_indexed(files: Files, reader: dict[str, Any], threads: int, progress: Progress | None) -> _core.Log:
@@ -182,14 +183,17 @@ def _read_file(scan: _Scan, place: Path | None, reader: dict[str, Any]) -> tuple
             start, blocks = index.end, _hash_blocks(file, end)
             new = [] if start == end else scan.parts(start, end)
             if new is None:  # a record spans several lines
-                return scan.whole(), IndexedFile(scan.name, None, before.st_size, before.st_size, False)
+                return scan.whole(), IndexedFile(scan.name, None, before.st_size, before.st_size, "none")
             _refuse_changed(scan, before, file, end, blocks)
             index = Index(end, [*index.parts, *new])
-            written = bool(new and place and save(place, key, index, blocks, before.st_mtime_ns, before.st_size))
+            state: Any = "current" if place else "none"
+            if new and place:
+                done = save(place, key, index, blocks, before.st_mtime_ns, before.st_size)
+                state = "written" if done else "busy"
             # A last line without an end may be written further, and so is in no index.
             last = (scan.parts(end, before.st_size) or []) if end < before.st_size else []
             where = str(place) if place else None
-            indexed = IndexedFile(scan.name, where, before.st_size, before.st_size - start, written)
+            indexed = IndexedFile(scan.name, where, before.st_size, before.st_size - start, state)
             return index.parts + last, indexed
     except KarlError:
         raise

@@ -40,7 +40,7 @@ def credit_trees(log: Log, read_names: Callable[[str], Log]) -> Log:
     path = log.settings.parent
     assert path is not None
     own_ids = sorted({dict(file["fields"]).get("id", "id") for file in log.inputs})
-    ids, callers = _names(read_names, log.settings.id or own_ids[0]), _names(read_names, path)
+    ids, callers = (_names(log, read_names, name) for name in (log.settings.id or own_ids[0], path))
     if not any(name is not None for name in callers):
         raise UsageError(f"parent is {path}, and no record has that field", "parent")
     rows: dict[str | None, int] = {}
@@ -63,8 +63,14 @@ def credit_trees(log: Log, read_names: Callable[[str], Log]) -> Log:
     return log.of(_core.rewarded(log.core, components, rewards), None, facts, -np.log(sizes.astype(np.float64)))
 
 
-def _names(read_names: Callable[[str], Log], path: str) -> list[str | None]:
-    """Return the text of a field of each record; None where it has none."""
-    with read_names(path) as log:
-        names, codes = log.group_names, log.groups
-        return [names[code] if code >= 0 else None for code in codes.tolist()]
+def _names(log: Log, read_names: Callable[[str], Log], path: str) -> list[str | None]:
+    """Return the text of a field of each record of a log; None where it has none, or another value than a name."""
+    with read_names(path) as other:
+        # By their keys, because a record whose field is not a name is dropped where it is read as a group.
+        known = {key: code for key, code in zip(_keys(other), other.groups.tolist(), strict=True) if code >= 0}
+        names = other.group_names
+    return [None if (code := known.get(key)) is None else names[code] for key in _keys(log)]
+
+
+def _keys(log: Log) -> list[tuple[int, ...]]:
+    return list(map(tuple, log.keys.tolist()))

@@ -131,7 +131,7 @@ def _file_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the shape of each tensor in the files of a model, from their headers."""
     shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with _atomic.name_file_errors(path), path.open("rb") as file:
+        with _atomic.name_file_errors(path, "read"), path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(size))
         shapes |= {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}

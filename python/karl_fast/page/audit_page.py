@@ -110,19 +110,21 @@ def _signal_note(audit: Audit) -> str:
     return f"Only groups whose outcomes differ teach what was right: {outcome}{alone}."
 
 
-def _advantages(found: Reproduction | None) -> list[Plot | str]:
-    if found is None:
+def _advantages(reproduction: Reproduction | None) -> list[Plot | str]:
+    if reproduction is None:
         return [definitions([("logged advantages", "none")])]
-    compared = f"{found.compared:,} of {found.logged:,} rows, in {counted(found.groups, 'whole group')}"
-    verdict = f"reproduced to {found.best.largest:.1g}" if found.reproduced else "not reproduced"
+    compared = (
+        f"{reproduction.compared:,} of {reproduction.logged:,} rows, in {counted(reproduction.groups, 'whole group')}"
+    )
+    verdict = f"reproduced to {reproduction.best.largest:.1g}" if reproduction.reproduced else "not reproduced"
     pairs = [("verdict", verdict), ("compared", compared)]
-    if found.reproduced:
-        known_as = found.best.convention.known_as
-        pairs.insert(0, ("convention", f"{found.best.convention}{f' ({known_as})' if known_as else ''}"))
-        if found.equal:
-            pairs.append(("the same on these rows", "; ".join(map(str, found.equal[:CONVENTIONS_SHOWN]))))
+    if reproduction.reproduced:
+        known_as = reproduction.best.convention.known_as
+        pairs.insert(0, ("convention", f"{reproduction.best.convention}{f' ({known_as})' if known_as else ''}"))
+        if reproduction.equal:
+            pairs.append(("the same on these rows", "; ".join(map(str, reproduction.equal[:CONVENTIONS_SHOWN]))))
         return [definitions(pairs)]
-    rows = [(str(match.convention), match.share, match.largest) for match in found.nearest[:CONVENTIONS_SHOWN]]
+    rows = [(str(match.convention), match.share, match.largest) for match in reproduction.nearest[:CONVENTIONS_SHOWN]]
     return [definitions(pairs), table(("nearest convention", "equal rows", "largest difference"), rows)]
 
 

@@ -188,10 +188,14 @@ def vector_metrics(
     for k in dict.fromkeys((1, candidates, size)):
         best = [best_at_k(np.ascontiguousarray(weighed @ weight), groups, k=k) for weight in wanted]
         metrics[f"best_at_{k}"] = float(np.nanmean(best))
-    first, second = np.triu_indices(len(weighed), 1)
-    together = numbers[first] == numbers[second]
-    apart = np.abs(vectors[whole][first[together]] - vectors[whole][second[together]]).sum(axis=1)
+    apart = np.concatenate([_distances(vectors[whole][numbers == number]) for number in np.unique(numbers)])
     return metrics | ({"pool_l1": float(apart.mean())} if apart.size else {})
+
+
+def _distances(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the L1 distance of each pair. [N, D] -> [N (N - 1) / 2]"""
+    first, second = np.triu_indices(len(vectors), 1)
+    return np.asarray(np.abs(vectors[first] - vectors[second]).sum(axis=1))
 
 
 def entropy_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:

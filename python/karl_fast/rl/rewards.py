@@ -157,11 +157,11 @@ def component_weights(rollouts: Sequence[Rollout], weights: Mapping[str, float])
         weights: of functions, and of the environment.
     """
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.components)
-    found = dict[str, float]()
+    entry_weights = dict[str, float]()
     for name, weight in weights.items():
         entries = [each for each in names if each.startswith(f"{name}.") and each not in weights]
-        found |= {each: weight / len(entries) for each in entries} if entries else {name: weight}
-    return found
+        entry_weights |= {each: weight / len(entries) for each in entries} if entries else {name: weight}
+    return entry_weights
 
 
 def reward_vectors(

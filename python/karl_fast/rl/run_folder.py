@@ -91,7 +91,7 @@ class Progress:
 
 
 def save_progress(
-    out: Path, progress: Progress, partition: Partition | None, taught: student.Student | None = None
+    out: Path, progress: Progress, partition: Partition | None, student_policy: student.Student | None = None
 ) -> None:
     """Write it whole."""
     folder = out / ROUNDS_FOLDER
@@ -99,14 +99,14 @@ def save_progress(
         folder.mkdir(parents=True, exist_ok=True)
     if partition is not None:
         partition.save(folder / f"{progress.round:07d}.safetensors")
-    if taught is not None:
-        taught.save(folder / f"{progress.round:07d}{STUDENT_SUFFIX}")
+    if student_policy is not None:
+        student_policy.save(folder / f"{progress.round:07d}{STUDENT_SUFFIX}")
     text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
     _atomic.write_file(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
 
 
 def load_progress(
-    out: Path, round: int, partition: Partition | None, taught: student.Student | None = None
+    out: Path, round: int, partition: Partition | None, student_policy: student.Student | None = None
 ) -> Progress:
     """Load the state that belongs to the checkpoint of a round.
 
@@ -120,8 +120,8 @@ def load_progress(
         raise CheckpointError(f"{place} is damaged or gone") from error
     if partition is not None:
         partition.load(place.with_suffix(".safetensors"))
-    if taught is not None:
-        taught.load(place.with_suffix(STUDENT_SUFFIX))
+    if student_policy is not None:
+        student_policy.load(place.with_suffix(STUDENT_SUFFIX))
     return progress
 
 

@@ -7,7 +7,8 @@ student (another policy):         prompt          answer      G: how learnable t
 
 G is 1 for an answer that the student would write itself, and falls with its largest surprise, so that the policy learns
 to answer in steps that the student can follow (`karl_fast.rl.student.Student.reward`). The student sees the prompt in
-the place of the `teacher_prompt`: neither its passes nor the log of the rollouts have what is in that alone.
+the place of the `teacher_prompt`: neither its passes nor the messages in the log of rollouts have what is in that
+alone. The field `ids` of the log has the tokens of the teacher, its prompt among them.
 
 Reference: noahziems.com/pedagogical-rl; rl-experiments @879294c, `pedagogy_sandbox`. There the student learns from
 fresh rollouts, here from those that the teacher learned from: a round draws once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,8 +18,6 @@ from karl_fast.settings.sample_fields import READ, RUN
 from karl_fast.settings.toml import SettingsFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from karl_fast.audit.result import Audit
     from karl_fast.cli.progress import Watch
 
@@ -86,6 +85,8 @@ def command(
 
     if convention is not None and write is None:
         raise UsageError("--convention says how --write computes advantages, and there is no --write")
+    if page is not None:
+        _refuse_page(page, write, logs_of(logs, config))
     target = None if page is None else _check_page(page, force)
     with show_progress(quiet) as watch:
         result = audit(
@@ -102,6 +103,15 @@ def command(
         if target is not None:
             _write_page(result, logs_of(logs, config), target, settings, watch("packing"))
     print(dumps(result.to_dict(), plain=True) if json else describe_audit(result))
+
+
+def _refuse_page(page: str, write: str | None, logs: list[str]) -> None:
+    if "-" in logs:
+        raise UsageError(
+            "--page reads the log twice, and standard input is there once", hint="name a file in its place"
+        )
+    if write is not None and Path(page).resolve() == Path(write).resolve():
+        raise UsageError(f"--page and --write name the same file, {page}")
 
 
 def _check_page(path: str, force: bool) -> Path:

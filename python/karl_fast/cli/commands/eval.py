@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -169,7 +170,7 @@ def command(
     evaluation = evaluate(
         data, model, adapter_path, against=against, split=split, by=by, settings=settings, on_tokens=on_tokens
     )
-    print(dumps(asdict(evaluation), plain=True) if json else join_lines(_describe_losses(evaluation)))
+    print(dumps(asdict(evaluation), plain=True) if json else join_lines(_describe_losses(evaluation), sys.stdout))
 
 
 def _evaluate_rollouts(

@@ -53,6 +53,5 @@ def command(
 
 def describe_file(file: IndexedFile) -> str:
     """Return the line of a file: what was done about its index, and how much of it was read."""
-    what = "none" if file.index is None else "written" if file.written else "current"
     read = f"{in_bytes(file.bytes_read)} of {in_bytes(file.size)} read"
-    return f"{what:<10}{clean(file.index or file.name)}: {read}"
+    return f"{file.state:<10}{clean(file.index or file.name)}: {read}"
