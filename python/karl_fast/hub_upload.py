@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast._extras import missing_extra
-from karl_fast._safe_text import counted
+from karl_fast._safe_text import counted, describe_exception
 from karl_fast.errors import DataSetError, FileError, KarlError, UsageError
 from karl_fast.export.card import CARD, add_license
 from karl_fast.export.data_set_reader import MANIFEST, DataSet, open_data_set
@@ -225,16 +225,12 @@ def _upload(
         raise
     except Exception as error:  # of the client, or of the HTTP library below it
         raise FileError(
-            f"cannot push to {repository}: {_describe_error(error)}", None, repository, hint=AGAIN
+            f"cannot push to {repository}: {describe_exception(error)}", None, repository, hint=AGAIN
         ) from error
     return PushResult(repository, str(url), tuple(uploaded), tuple(unchanged), bool(info.private))
 
 
 AGAIN = "the same command goes on with the files that are missing; HF_TOKEN, or hf auth login, gives the token"
-
-
-def _describe_error(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _size(content: Path | bytes) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from karl_fast.log import Log
     from karl_fast.settings.sample import Settings
+    from karl_fast.settings.schema import Shape
     from karl_fast.typing import Floats, Integers
 
     Progress = Callable[[int, int], None]
@@ -110,6 +111,15 @@ def export(
     manifest["run"] |= media_beside(draft) | bad_templates(row_judge)
     write(draft, manifest, target)
     return manifest
+
+
+def draft_rows(log: Log, rows: Integers, shape: Shape) -> _core.Draft:
+    """Return rows of a log as a data set of one file and this shape has them, to be read and not written."""
+    import numpy as np  # here, because most runs do without
+
+    plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
+    unknown = np.full(len(log), np.nan)
+    return _core.Draft.given(log.core, rows, log.rewards, unknown, unknown, plan)
 
 
 def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progress: Progress | None = None) -> bool:

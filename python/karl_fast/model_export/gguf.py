@@ -84,13 +84,7 @@ def write_gguf(adapter: Adapter, out: Path) -> list[str]:
         ModelError: a family or a setting that is not written here, or a tokenizer that llama.cpp has no form of.
         FileError: the disk refused.
     """
-    _require_gguf()
-    family = _family(adapter)
-    vocabulary = read_vocabulary(adapter)
-    remarks = list(adapter.remarks)
-    if adapter.loaded.base["quantization"]:
-        remarks.append("the weights were quantized: the file has them as float16; llama-quantize makes it smaller")
-    adapter.fuse()
+    family, vocabulary, remarks = _fuse(adapter)
     draft = out.with_name(_atomic.UNFINISHED + out.name)
     try:
         _write(adapter, family, vocabulary, draft)
@@ -106,22 +100,24 @@ def write_ollama(adapter: Adapter, out: Path) -> list[str]:
     Raises:
         MissingExtraError, ModelError, FileError: as `write_gguf`.
     """
-    _require_gguf()
-    family = _family(adapter)
-    vocabulary = read_vocabulary(adapter)
-    remarks = list(adapter.remarks)
-    adapter.fuse()
+    family, vocabulary, remarks = _fuse(adapter)
     with _atomic.write_folder(out) as draft:
         _write(adapter, family, vocabulary, draft / FILE)
         remarks += write_modelfile(adapter, draft, FILE)
     return [*remarks, f"ollama create NAME -f {out}/Modelfile, then ollama run NAME"]
 
 
-def _require_gguf() -> None:
+def _fuse(adapter: Adapter) -> tuple[Family, Any, list[str]]:
+    """Put an adapter into its model's weights; return the family, the vocabulary, and remarks."""
     try:
         import gguf  # noqa: F401
     except ImportError as error:
         raise missing_extra("GGUF needs the package gguf, which is not installed", "gguf") from error
+    family, vocabulary, remarks = _family(adapter), read_vocabulary(adapter), list(adapter.remarks)
+    if adapter.loaded.base["quantization"]:
+        remarks.append("the weights were quantized: the file has them as float16; llama-quantize makes it smaller")
+    adapter.fuse()
+    return family, vocabulary, remarks
 
 
 def _family(adapter: Adapter) -> Family:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _core
-from karl_fast.export.write import export_plan
+from karl_fast.export.write import draft_rows
 from karl_fast.log.field_hints import STAMP
 from karl_fast.pipeline.show import conversation_messages
 
@@ -215,9 +215,7 @@ def read_row(log: Log, row: int) -> tuple[dict[str, Any], dict[str, Any] | None,
 
 
 def _read_shape(log: Log, row: int, shape: Any) -> tuple[dict[str, Any] | None, dict[str, int]]:
-    plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
-    unknown = np.full(len(log), np.nan)
-    draft = _core.Draft.given(log.core, np.array([row]), log.rewards, unknown, unknown, plan)
+    draft = draft_rows(log, np.array([row]), shape)
     line = next(iter(draft.lines(0, 0, 1)), None)
     return (None if line is None else _parse(line)), dict(draft.facts()["secrets"])
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast import _core
 from karl_fast._suggest import ask_whether, nearest
 from karl_fast.errors import NothingToSampleError, UsageError
-from karl_fast.export.write import export_plan
+from karl_fast.export.write import draft_rows
 from karl_fast.log import Log
 from karl_fast.log.discovery import as_list, path_of
 from karl_fast.pipeline.inspect import open_with_stamps
@@ -211,10 +210,7 @@ def _record(log: Log, row: int) -> dict[str, Any]:
 
 def _lines(log: Log, rows: NDArray[np.int64], shape: Any) -> list[dict[str, Any]]:
     """Read rows as a data set of this shape has them, and in its order; those that it could not have are left out."""
-    plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
-    unknown = np.full(len(log), np.nan)
-    draft = _core.Draft.given(log.core, rows, log.rewards, unknown, unknown, plan)
-    return [json.loads(line) for line in lines_of(draft)]
+    return [json.loads(line) for line in lines_of(draft_rows(log, rows, shape))]
 
 
 def conversation_messages(conversation: dict[str, Any]) -> list[dict[str, Any]] | None:

@@ -31,6 +31,7 @@ from karl_fast.rl.held_out import keep_best
 from karl_fast.rl.learner import check_finite
 from karl_fast.rl.rollout import pack
 from karl_fast.rl.teacher import COLUMN, teacher_messages
+from karl_fast.train.settings import BETA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
 FOLDER = "student"
 """Folder of the student's adapter in that of a run."""
-
-BETA = 5.0
-"""Sharpness of the spike. rl-experiments @879294c: ``spike_beta``."""
 
 
 class Student:

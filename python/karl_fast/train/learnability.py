@@ -32,7 +32,7 @@ from karl_fast import _atomic, _core
 from karl_fast._output_path import check_around, refuse_link, refuse_read
 from karl_fast.errors import CheckpointError, ModelError, NothingToTrainError, OutputExistsError, UsageError
 from karl_fast.export.data_set_reader import RAW
-from karl_fast.export.write import export_plan
+from karl_fast.export.write import draft_rows
 from karl_fast.modeling.checkpoint import ADAPTERS
 from karl_fast.modeling.load import load, require_mlx_lm
 from karl_fast.pipeline.inspect import open_with_stamps
@@ -43,7 +43,7 @@ from karl_fast.train.chat_template import Renderer
 from karl_fast.train.dataset import longest_text
 from karl_fast.train.evaluation import SEGMENT, build_scorer, trained_length
 from karl_fast.train.examples import RowAccount, fit_row, render_rows
-from karl_fast.train.settings import AUTO, Training
+from karl_fast.train.settings import AUTO, BETA, LAMBDA, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,9 +60,6 @@ FIELD = "surprisal"
 
 CHUNK = 64
 """Rows between two places where a run can be resumed."""
-
-BETA, LAMBDA = 5.0, 0.5
-"""Constants of rl-experiments @879294c, `pedagogy_sandbox`."""
 
 
 @dataclass(frozen=True)
@@ -234,9 +231,7 @@ def _why_unwritable(log: Log, row: int) -> str:
 
 def _read_lines(log: Log, rows: NDArray[np.int64], shape: Any) -> tuple[dict[int, str], Counter[str]]:
     """Return rows as a data set of this shape has them, by number, and why others are not there."""
-    plan = export_plan(log.settings.replace(shape=shape, split=(1.0, 0.0, 0.0), max_per_group=None), "judged")
-    unknown = np.full(len(log), np.nan)
-    draft = _core.Draft.given(log.core, rows, log.rewards, unknown, unknown, plan)
+    draft = draft_rows(log, rows, shape)
     return dict(zip(draft.line_rows(0), lines_of(draft), strict=True)), Counter(dict(draft.facts()["dropped"]))
 
 

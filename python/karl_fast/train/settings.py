@@ -37,6 +37,9 @@ Length = int | Literal["auto"]
 AUTO = "auto"
 """Instead of a length: one that fits in memory."""
 
+BETA, LAMBDA = 5.0, 0.5
+"""Sharpness of a spike of surprisal, and its price. rl-experiments @879294c, `pedagogy_sandbox`."""
+
 LENGTHS = ("max_seq_length", "segment_length")
 """Settings that may be ``auto``: a run finds a number once, and keeps it."""
 

@@ -28,7 +28,7 @@ from karl_fast.export.manifest import dumps
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import READ, RUN
 from karl_fast.settings.toml import SettingsFile
-from karl_fast.train.settings import DEFAULTS, Training
+from karl_fast.train.settings import BETA, DEFAULTS, LAMBDA, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +65,8 @@ def command(
     model: Model = None,
     adapter_path: AdapterPath = None,
     out: Out = None,
-    beta: Beta = 5.0,
-    penalty: Penalty = 0.5,
+    beta: Beta = BETA,
+    penalty: Penalty = LAMBDA,
     batch_size: Batch = DEFAULTS["batch_size"],
     max_seq_length: Length = DEFAULTS["max_seq_length"],
     segment_length: Segment = DEFAULTS["segment_length"],
