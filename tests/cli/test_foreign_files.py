@@ -54,7 +54,11 @@ def test_non_json_file_error_names_the_way_out(tmp_path: Path, name: str, comman
 
 PRODUCTS = {
     "opencode.db": (b"SQLite format 3\0", "a database of opencode", "karl-fast collect --from"),
-    "state.vscdb": (b"SQLite format 3\0", "a database of Cursor, whose chats are not read", "sqlite3 -json"),
+    "state.vscdb": (
+        b"SQLite format 3\0",
+        "a database of Cursor, whose form is private to it",
+        "karl-fast convert ~/.cursor/projects",
+    ),
     "0.pt": (b"PK\x03\x04", "a file of torch.save, as slime's --save-debug-rollout-data writes", "weights_only=True"),
 }
 

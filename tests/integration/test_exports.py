@@ -16,6 +16,7 @@ import karl_fast
 from tests.unit.convert import samples
 from tests.unit.convert import test_atif as atif
 from tests.unit.convert import test_copilot_cli as copilot
+from tests.unit.convert import test_cursor as cursor
 from tests.unit.convert import test_gemini_cli as gemini
 from tests.unit.convert import test_langfuse as langfuse
 from tests.unit.convert import test_mini_swe_agent as mini
@@ -83,6 +84,8 @@ EXPORTS = {
     "Pi": TRANSCRIPT(lines(*pi.LINES), "pi"),
     "Gemini CLI": TRANSCRIPT(lines(gemini.FACTS | {"messages": gemini.MESSAGES}), "gemini-cli"),
     "Copilot CLI": TRANSCRIPT(lines(*copilot.EVENTS), "copilot-cli"),
+    "Cursor, stream": TRANSCRIPT(lines(*cursor.LINES), "cursor"),
+    "Cursor, transcript": TRANSCRIPT(lines(*cursor.TRANSCRIPT), "cursor"),
     "OpenTelemetry": TRANSCRIPT(lines(spans.request(*spans.SPANS)), "otlp"),
     "OpenInference": TRANSCRIPT(lines(spans.request(spans.inference())), "otlp"),
     "OpenLLMetry": TRANSCRIPT(lines(spans.request(spans.traceloop())), "otlp"),

@@ -78,21 +78,21 @@ def explain_missing_field(log: Log, field: str, asked: str | None) -> tuple[str,
 
 
 def group_rows_hint(log: Log) -> str | None:
-    """Return the hint for records that hold a whole group, with the command that makes rows; None for any others.
+    """Return the options that read each element of records that hold a whole group; None for any others.
 
     Such a record has a list as its reward, and beside it lists of the same length, of which one has the responses.
     """
     record = _first_bad_record(log)
     reward = next((path for path in log.settings.paths or () if isinstance(record.get(path), list)), None)
     size = len(record[reward]) if reward else 0
-    lists = [key for key, value in record.items() if isinstance(value, list) and len(value) == size]
+    lists = [key for key, value in record.items() if isinstance(value, list) and len(value) == size and key != reward]
     lists = [key for key in lists if re.fullmatch(r"[A-Za-z_]\w*", key) and not is_conversation(record[key])]
-    if reward not in lists or len(lists) < 2:
-        return None
-    parts = ", ".join(f"{key}: .{key}[$i]" for key in lists)
-    path = shlex.quote(log.inputs[0]["path"])
-    rows = f". as $row | range(.{reward} | length) as $i | $row + {{{parts}}}"
-    return f"each record holds a group; jq -c '{rows}' {path} > rows.jsonl makes a row of each element of its lists"
+    asked = (log.settings.completion, log.settings.messages, *NAMES["responses"])
+    for key in sorted(lists, key=lambda key: asked.index(key) if key in asked else len(asked)):
+        option = "messages" if all(map(is_conversation, record[key])) else "completion"
+        if gives_rows(log, [record], **{"reward": {f"{reward}[]": 1.0}, option: f"{key}[]"}):
+            return f"each record holds a group: --reward '{reward}[]' --{option} '{key}[]' makes a row of each element"
+    return None
 
 
 def _first_bad_record(log: Log) -> dict[str, Any]:
@@ -205,7 +205,25 @@ def _hint_by_form(log: Log, field: str, asked: str | None, record: dict[str, Any
     if sum(file["rows_read"] for file in log.inputs) == 1 and (inner_records := [*filter(_is_record, record.values())]):
         are_all = len(inner_records) == len(record)
         return ByNameError("", path, "." if are_all else BY_NAME).hint
-    return _preference_hint(log, field, path, record)
+    return (_elements_hint(record) if field == "reward" else None) or _preference_hint(log, field, path, record)
+
+
+def _elements_hint(record: dict[str, Any]) -> str | None:
+    """Return the options that read each element of a list of objects with a reward and an answer; None without one."""
+    for key, elements in record.items():
+        if not isinstance(elements, list) or not elements or not all(isinstance(element, dict) for element in elements):
+            continue
+        reward = next((name for name in NAMES["reward"] if all(is_reward(e.get(name)) for e in elements)), None)
+        answers = [name for name in NAMES["response"] if all(isinstance(e.get(name), str) for e in elements)]
+        talks = [name for name in NAMES["messages"] if all(is_conversation(e.get(name)) for e in elements)]
+        if reward and (answers or talks):
+            option, name = ("messages", talks[0]) if talks else ("completion", answers[0])
+            path = key.replace(".", r"\.")
+            return (
+                f"each record holds a group: --reward {shlex.quote(f'{path}[].{reward}')} "
+                f"--{option} {shlex.quote(f'{path}[].{name}')} makes a row of each element"
+            )
+    return None
 
 
 BY_NAME = 'with_entries(select(.value | type == "object"))'

@@ -59,9 +59,9 @@ OPENCODE = Kind(
     "karl-fast collect --from {} --archive archive copies its sessions, and karl-fast convert archive reads them",
 )
 CURSOR = Kind(
-    "a database of Cursor, whose chats are not read",
-    "sqlite3 -json {} 'select * from blobs' > log.json writes the messages of a chat of its command line; name their "
-    "fields as those of any log",
+    "a database of Cursor, whose form is private to it",
+    "Cursor keeps the same chats as lines: karl-fast convert ~/.cursor/projects; a run of its command line is read "
+    "from what cursor-agent --print --output-format stream-json prints",
 )
 TORCH = Kind(
     "a file of torch.save, as slime's --save-debug-rollout-data writes",

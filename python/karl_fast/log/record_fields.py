@@ -103,8 +103,8 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
 
 @functools.cache  # audit looks up the same few paths in every record
 def path_parts(path: str) -> list[str]:
-    """Split a path into keys; a dot inside a key is escaped by a backslash."""
-    return re.split(r"(?<!\\)\.", path)
+    """Split a path into keys; a dot inside a key is escaped by a backslash. `[]` is left out: rows have an element."""
+    return re.split(r"(?<!\\)\.", re.sub(r"\[\](?=\.|$)", "", path))
 
 
 NAMES = {
@@ -114,6 +114,8 @@ NAMES = {
         *("messages", "conversation", "conversations", "turns"),
         *("chat", "dialogue", "history", "trajectory", "traj", "contents"),
     ),
+    "responses": ("responses", "completions", "outputs", "generations", "answers", "samples"),
+    "response": ("completion", "response", "output", "generation", "answer", "text"),
 }
 """Names that tools use for each field, the most common first."""
 

@@ -335,6 +335,7 @@ def no_rows_error(log: Log, selection: _core.Selection) -> NothingToSampleError:
 UNREAD = {
     "reward_not_a_number": "a reward is a number, true, false or null; --reward names the field of another",
     "bad_group": "a group is a text, a number, true or false; --group names what is inside of it: task.id, hash(task)",
+    "bad_list": "each field with [] is a list, and all of a record are of one length; --reward 'rewards[]' names one",
     "bad_id": "an id is a text, a number, true or false; --id names what is inside of it: run.id",
 }
 """Hints for defects that every record has."""

@@ -26,6 +26,8 @@ pub enum FileLayout {
     Array,
     /// Elements of the array under this key of one object.
     Member(String),
+    /// Values of one object, or of the object under this key of it, each under its name.
+    Named(Option<String>),
     /// Concatenated values, each over any number of lines.
     Values,
 }
@@ -38,6 +40,8 @@ impl FileLayout {
             Self::Lines => "lines".to_owned(),
             Self::Array => "array".to_owned(),
             Self::Member(key) => format!("array under {key:?}"),
+            Self::Named(None) => "object of records".to_owned(),
+            Self::Named(Some(key)) => format!("object of records under {key:?}"),
             Self::Values => "values".to_owned(),
         }
     }
@@ -78,7 +82,7 @@ pub struct Wishes {
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document without records,
 /// [`Error::Layout`] if it holds several arrays of possible records, [`Error::ByName`] if its records are the
-/// values of an object, [`Error::Unread`] if its format is not supported.
+/// values of several objects, [`Error::Unread`] if its format is not supported.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     source.readable(watch)?;
     let (layout, keys) = detect_layout(&source, wishes, watch)?;
@@ -87,6 +91,7 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     let beside = needed.map(|sidecar| SidecarNumber::read(&source, sidecar));
     let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
     let fields = Fields::new(format, &wishes.overrides, number)?.in_file(&source.name);
+    let fields = fields.with_names(matches!(layout, FileLayout::Named(_)));
     Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
 }
 
@@ -122,13 +127,20 @@ fn object(
     if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
         return Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
     }
-    if !record(keys.as_deref().unwrap_or_default())? {
-        let fits = |keys: &[String]| record(keys).unwrap_or(false);
-        if let Some(holder) = find_holder_by_name(text, &fits) {
+    let fits = |keys: &[String]| record(keys).unwrap_or(false);
+    let named = if fits(keys.as_deref().unwrap_or_default()) { None } else { find_named(text, &fits) };
+    window.consume(length);
+    if let Some(layout) = named {
+        if window.peek().map_err(io)?.is_some() {
+            let FileLayout::Named(Some(key)) = layout else {
+                return Err(Error::ByName { path: PathBuf::from(&source.name), holder: ".".to_owned() });
+            };
+            let holder = format!(".[{}]", Value::from(key));
             return Err(Error::ByName { path: PathBuf::from(&source.name), holder });
         }
+        let keys = named_keys(source, &layout, wishes.max_line_bytes, watch, &fits)?;
+        return Ok((layout, keys.unwrap_or_default()));
     }
-    window.consume(length);
     match (window.peek().map_err(io)?, one_line) {
         (None, one_line) => document(source, wishes, watch, one_line),
         (Some(_), true) => Ok((FileLayout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
@@ -150,6 +162,10 @@ fn document(
     let Some(DocumentKeys { members, whole }) = walked else { return lines() };
     let fits =
         |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
+    let named = |layout: &FileLayout| {
+        let fits = |keys: &[String]| fits(keys).unwrap_or(false);
+        named_keys(source, layout, wishes.max_line_bytes, watch, &fits)
+    };
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
     match (fits(&keys)?, whole) {
         (true, true) => return Ok((FileLayout::Values, keys)),
@@ -170,8 +186,14 @@ fn document(
             format!("it is one JSON object with several arrays of records: {}, {key}", others.join(", "))
         }
         (None, _) if one_line => return Ok((FileLayout::Lines, keys)),
-        (None, _) if !whole => return lines(),
-        (None, _) => return Err(Error::Document { path: PathBuf::from(&source.name), keys }),
+        (None, _) => {
+            let layout = FileLayout::Named(None);
+            return match named(&layout)? {
+                Some(inner) => Ok((layout, inner)),
+                None if whole => Err(Error::Document { path: PathBuf::from(&source.name), keys }),
+                None => lines(),
+            };
+        }
     };
     Err(Error::Layout { path: PathBuf::from(&source.name), problem })
 }
@@ -189,6 +211,7 @@ pub fn records<'w>(stream: Stream<'w>, layout: &FileLayout, limit: usize) -> io:
         }
         FileLayout::Array => (Until::Stream, 1),
         FileLayout::Member(_) => (Until::Bracket, 1),
+        FileLayout::Named(_) => (Until::Brace, 1),
         FileLayout::Values => (Until::Stream, 0),
     };
     Ok(Pieces::Elements(Elements::new(before_first_record(stream, layout)?, limit, until, open)))
@@ -196,11 +219,11 @@ pub fn records<'w>(stream: Stream<'w>, layout: &FileLayout, limit: usize) -> io:
 
 /// Return a window positioned before the first record of a document.
 fn before_first_record<'w>(stream: Stream<'w>, layout: &FileLayout) -> io::Result<Window<Stream<'w>>> {
-    let FileLayout::Member(wanted) = layout else {
+    let (FileLayout::Member(wanted) | FileLayout::Named(Some(wanted))) = layout else {
         let mut window = Window::new(stream, 0);
         window.skip_mark()?;
         window.peek()?;
-        window.consume(usize::from(*layout == FileLayout::Array));
+        window.consume(usize::from(matches!(layout, FileLayout::Array | FileLayout::Named(None))));
         return Ok(window);
     };
     let mut window = enter(stream)?;
@@ -211,7 +234,7 @@ fn before_first_record<'w>(stream: Stream<'w>, layout: &FileLayout) -> io::Resul
         }
         skip(&mut window)?;
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the array under {wanted:?} is gone")))
+    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the records under {wanted:?} are gone")))
 }
 
 /// Maximum number of records examined to detect the format.
@@ -254,15 +277,47 @@ fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String
     Ok(probe.keys)
 }
 
-/// Return the path (as in jq) of an object with records as values: the object itself, or the value of one
-/// of its keys. A single value proves nothing; of several, each has to be an object that fits.
-fn find_holder_by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<String> {
+/// Return the layout of an object that holds records by name, itself or under one of its keys; `None` of any other. A
+/// single value proves nothing; of several, each has to be an object that fits.
+fn find_named(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<FileLayout> {
     if holds_by_name(object, fits) {
-        return Some(".".to_owned());
+        return Some(FileLayout::Named(None));
     }
-    members(object)
-        .find(|(_, value)| holds_by_name(value, fits))
-        .map(|(key, _)| format!(".[{}]", Value::from(key)))
+    let holder = members(object).find(|(_, value)| holds_by_name(value, fits));
+    holder.map(|(key, _)| FileLayout::Named(Some(key)))
+}
+
+/// Return the keys of the first record of an object that matches a format's signature, or else of the first; `None` if
+/// not all of the first values, and at least two, are objects that fit.
+fn named_keys(
+    source: &Source,
+    layout: &FileLayout,
+    limit: usize,
+    watch: &Watch,
+    fits: &dyn Fn(&[String]) -> bool,
+) -> Result<Option<Vec<String>>> {
+    let io = |error| source.failed("read", error);
+    let stream = source.undamaged(watch).map_err(io)?;
+    let window = before_first_record(stream, layout).map_err(io)?;
+    let mut members = Elements::new(window, limit, Until::Brace, 1);
+    let (mut probe, mut count) = (FormatProbe::new(), 0);
+    while count < RECORDS_PROBED {
+        let Some(Piece::Text { bytes, ended: true, .. }) = members.next().map_err(io)? else { break };
+        let value = member_value(bytes);
+        if !keys_of(value).is_some_and(|keys| fits(&keys)) {
+            return Ok(None);
+        }
+        probe.look(value);
+        count += 1;
+    }
+    Ok((count > 1).then_some(probe.keys))
+}
+
+/// Return the value of a member of an object; empty if it has none.
+fn member_value(member: &[u8]) -> &[u8] {
+    let end = skip_string(member, 0).unwrap_or(member.len());
+    let colon = skip_space(member, end);
+    member.get(skip_space(member, colon + 1)..).unwrap_or_default()
 }
 
 fn holds_by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> bool {

@@ -44,7 +44,7 @@ pub enum Error {
         /// Keys of the object.
         keys: Vec<String>,
     },
-    /// Input that is one JSON object with the records as values.
+    /// Input of several JSON values, the first of which is an object with records as values.
     #[error("{}: {}", .path.display(), by_name(.holder))]
     ByName {
         /// File.
@@ -151,12 +151,13 @@ impl Error {
 pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
-/// Return the message for an object with records as values.
+/// Return the message for an object with records as values, and something behind it.
 pub fn by_name(holder: &str) -> String {
     let under = holder.strip_prefix(".[").and_then(|key| key.strip_suffix(']'));
     let place = under.map_or_else(String::new, |key| format!(" under {key}"));
     format!(
-        "it is one JSON object that holds records by name{place}, wanted one record a line or an array of them"
+        "it has several JSON values, and the first holds records by name{place}, wanted one such object, one record a line, \
+         or an array of them"
     )
 }
 

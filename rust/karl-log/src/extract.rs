@@ -16,14 +16,15 @@ use serde_json::Value;
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
 use crate::conversation::content_hash::{hash_learned, prompt_text};
 use crate::format::{Choice, Component, Field, Fields, Transform};
-use crate::framing::record_texts::{RecordText, each_record};
+use crate::framing::record_texts::{RecordText, each_record, reason};
 use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::find_duplicate_key;
 use crate::json::project::{Path, PathTree, Scan, ScanFault};
 use crate::json::reference_parser;
-use crate::json::scalar::{Name, Order, RewardValue, grade, name, order, reward};
+use crate::json::scalar::{BETWEEN, Name, Order, RewardValue, escape_part, grade, name, order, reward};
 use crate::json::unescape::plain;
 use crate::rejects::{FileTally, RejectReason};
+use crate::unfold::{Unfolded, Unfolder};
 
 /// Part of a record to compare when duplicates are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,8 @@ struct RowFlags {
 #[derive(Debug)]
 pub struct Scanner {
     input: usize,
+    /// Maker of rows, if a record is not its only row.
+    unfolder: Option<Unfolder>,
     scan: Scan,
     id: Vec<Slot>,
     group: Vec<Slot>,
@@ -115,6 +118,7 @@ impl Scanner {
         let rewards = Vec::new();
         Self {
             input,
+            unfolder: Unfolder::new(fields),
             scan,
             id,
             group,
@@ -185,10 +189,43 @@ impl Scanner {
         rows: &mut impl RowSink,
         tally: &mut FileTally,
     ) -> Result<usize, ScanFault> {
+        if let Some(unfolder) = self.unfolder.take() {
+            let unfolded = unfolder.unfold(bytes);
+            self.unfolder = Some(unfolder);
+            let unfolded = unfolded?;
+            self.unfolded(&unfolded, offset, rows, tally);
+            return Ok(unfolded.end);
+        }
         let scanned = self.scan.object(bytes, &mut self.values)?;
-        let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
-        match self.row(record, offset, rows) {
+        self.scanned(&bytes[..scanned.end], (offset, scanned.end), rows, tally);
+        Ok(scanned.end)
+    }
+
+    /// Scan the rows that were made of a record.
+    fn unfolded(&mut self, unfolded: &Unfolded, offset: u64, rows: &mut impl RowSink, tally: &mut FileTally) {
+        tally.duplicate_keys += u64::from(unfolded.duplicate);
+        let made = match &unfolded.rows {
+            Ok(made) => made,
+            Err(reason) => return tally.bad(offset, *reason),
+        };
+        for row in made {
+            match self.scan.object(row, &mut self.values) {
+                Ok(_) => self.scanned(row, (offset, unfolded.end), rows, tally),
+                Err(fault) => tally.bad(offset, reason(fault, true)),
+            }
+        }
+    }
+
+    /// Take in a record that was scanned, with its offset and length in the file.
+    fn scanned(
+        &mut self,
+        record: &[u8],
+        (offset, length): (u64, usize),
+        rows: &mut impl RowSink,
+        tally: &mut FileTally,
+    ) {
+        match self.row(record, (offset, length), rows) {
             Ok(RowFlags { named, domain_lost, order }) => {
                 tally.rows += 1;
                 tally.without_id += u64::from(!named);
@@ -196,18 +233,22 @@ impl Scanner {
                 if let Some(order) = order {
                     tally.orders.push(order.is_time(), (tally.lines, offset));
                 }
-                tally.reached = offset + scanned.end as u64;
+                tally.reached = offset + length as u64;
             }
             Err(RejectReason::DuplicateKey) => tally.bad_key(offset, find_duplicate_key(record)),
             Err(RejectReason::BadOrder) => tally.bad_order(offset, self.order_text(record)),
             Err(reason) => tally.bad(offset, reason),
         }
-        Ok(scanned.end)
     }
 
-    /// Add a row.
-    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl RowSink) -> Result<RowFlags, RejectReason> {
-        let length = u32::try_from(record.len()).map_err(|_| RejectReason::TooLong)?;
+    /// Add a row, with the offset and the length of its record in the file.
+    fn row(
+        &mut self,
+        record: &[u8],
+        (offset, length): (u64, usize),
+        rows: &mut impl RowSink,
+    ) -> Result<RowFlags, RejectReason> {
+        let length = u32::try_from(length).map_err(|_| RejectReason::TooLong)?;
         let spot = PackedPlace::new(self.input, offset).ok_or(RejectReason::TooLong)?;
         if self.strict {
             reference_parser::check(record).map_err(|_| RejectReason::Malformed)?;
@@ -457,43 +498,8 @@ fn quotient(raw: Option<&[u8]>, by: NonZeroU64) -> Name<'static> {
     })
 }
 
-/// Separator of parts.
-const BETWEEN: &str = "/";
-
-/// Return a part of a joined name. A `/` in it is escaped as `\/`, and the backslashes before a `/` or at its
-/// end are doubled, so that different lists of parts never give one name; every other part is unchanged.
-fn escape_part(name: Cow<'_, str>) -> Cow<'_, str> {
-    if !name.contains(BETWEEN) && !name.ends_with('\\') {
-        return name;
-    }
-    let mut written = String::with_capacity(name.len() + 2);
-    let mut run = 0;
-    for letter in name.chars() {
-        if letter == '/' {
-            written.extend(std::iter::repeat_n('\\', run + 1));
-        }
-        run = if letter == '\\' { run + 1 } else { 0 };
-        written.push(letter);
-    }
-    written.extend(std::iter::repeat_n('\\', run));
-    Cow::Owned(written)
-}
-
-/// Join the parts to a name; a single part is the name itself, and no parts give `None`.
-#[must_use]
-pub fn join_parts(parts: Vec<String>) -> Option<String> {
-    if parts.len() > 1 {
-        return Some(
-            parts.into_iter().map(|name| escape_part(name.into())).collect::<Vec<_>>().join(BETWEEN),
-        );
-    }
-    parts.into_iter().next()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
     fn text(name: Name<'_>) -> Option<String> {
@@ -535,33 +541,5 @@ mod tests {
         }
         assert_eq!(quotient(Some(b"null"), by), Name::Missing);
         assert_eq!(quotient(None, by), Name::Missing);
-    }
-
-    #[test]
-    fn parts_without_the_sign_between_them_stay_as_they_are() {
-        for name in ["", "a", "a b", r"a\b", r"\a", "\u{2215}"] {
-            assert!(matches!(escape_part(name.into()), Cow::Borrowed(same) if same == name));
-        }
-        let written = ["a/b", r"a\/b", r"a\"].map(|name| escape_part(name.into()).into_owned());
-        assert_eq!(written, [r"a\/b", r"a\\\/b", r"a\\"]);
-    }
-
-    #[test]
-    fn no_two_lists_of_parts_are_joined_to_one_name() {
-        let letters = ["", "x", "/", "\\"];
-        let mut names: Vec<String> = vec![String::new()];
-        for _ in 0..3 {
-            names = names.iter().flat_map(|name| letters.map(|letter| format!("{name}{letter}"))).collect();
-        }
-        names.sort();
-        names.dedup();
-        let mut joined: HashMap<String, (String, String)> = HashMap::new();
-        for a in &names {
-            for b in &names {
-                let text = format!("{}{BETWEEN}{}", escape_part(a.into()), escape_part(b.into()));
-                let first = joined.entry(text).or_insert_with(|| (a.clone(), b.clone()));
-                assert_eq!((&first.0, &first.1), (a, b));
-            }
-        }
     }
 }

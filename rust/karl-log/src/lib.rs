@@ -37,6 +37,7 @@ pub mod second_pass;
 pub mod splits;
 pub mod stream;
 pub mod time;
+pub mod unfold;
 
 pub use cancel::Watch;
 pub use columns::Place;

@@ -36,6 +36,9 @@ pub enum RejectReason {
     FailedRollout,
     /// Duplicate key; a reason with `--strict` only.
     DuplicateKey,
+    /// Record of which each element of its lists makes a row, without such a list, with an empty one, or with lists of
+    /// several lengths.
+    BadList,
 }
 
 impl RejectReason {
@@ -56,6 +59,7 @@ impl RejectReason {
             Self::BadOrder => "bad_order",
             Self::FailedRollout => "failed_rollout",
             Self::DuplicateKey => "duplicate_key",
+            Self::BadList => "bad_list",
         }
     }
 }

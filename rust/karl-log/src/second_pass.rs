@@ -9,6 +9,7 @@ use karl_core::rng::id128;
 use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::conversation::reward_input;
+use crate::detect::Input;
 use crate::error::Result;
 use crate::extract::upper;
 use crate::input::codec::{Codec, unpacked};
@@ -16,6 +17,7 @@ use crate::input::source::{Source, Stream, Watched};
 use crate::json::reference_parser::is_row;
 use crate::log::Log;
 use crate::parallel::map;
+use crate::unfold::Unfolder;
 
 /// Rows of a plain file that one thread reads at a time.
 const SHARE: usize = 32;
@@ -54,8 +56,8 @@ pub fn fetch_each<R: Send>(
         prefetch.bring(&wanted.iter().map(|wanted| wanted.place).collect::<Vec<_>>())?;
     }
     let mut made: Vec<Option<R>> = rows.iter().map(|_| None).collect();
-    let source = |share: &[WantedRecord]| &log.inputs[share[0].place.input].source;
-    for share in map(shares(log, &wanted), threads, |share| fetch_share(source(share), share, watch, &one)) {
+    let input = |share: &[WantedRecord]| &log.inputs[share[0].place.input];
+    for share in map(shares(log, &wanted), threads, |share| fetch_share(input(share), share, watch, &one)) {
         for (at, one) in share? {
             made[at] = Some(one);
         }
@@ -139,24 +141,29 @@ fn shares<'a>(log: &Log, wanted: &'a [WantedRecord]) -> Vec<&'a [WantedRecord]> 
 
 /// Read and convert records of one file, in ascending order of place.
 fn fetch_share<R>(
-    source: &Source,
+    Input { source, fields, .. }: &Input,
     share: &[WantedRecord],
     watch: &Watch,
     one: impl Fn(u32, Vec<u8>) -> R,
 ) -> Result<Vec<(usize, R)>> {
     let first = share[0].place;
+    let unfolder = Unfolder::new(fields);
     let mut reader =
         RecordReader::open(source, watch).map_err(|error| source.lost("open", first.offset, error))?;
     let mut made = Vec::with_capacity(share.len());
-    // A packed file is read forwards only: a repeated row is copied.
+    // A packed file is read forwards only: a record that is wanted again is copied.
     let mut again: Option<Vec<u8>> = None;
     for (index, &WantedRecord { at, row, place, digest }) in share.iter().enumerate() {
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| source.lost("read", place.offset, error))?;
+        again = share.get(index + 1).is_some_and(|next| next.place == place).then(|| record.clone());
+        let record = match &unfolder {
+            Some(unfolder) => unfolder.find(&record, |row| upper(id128(row)) == digest).unwrap_or_default(),
+            None => record,
+        };
         check_unchanged(source, place, digest, &record)?;
         watch.advance(u64::from(place.length))?;
-        again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
         made.push((at, one(row, record)));
     }
     Ok(made)

@@ -127,6 +127,7 @@ pub fn scan(
     watch: &Watch,
 ) -> Result<ScannedSplit> {
     let fields = Fields::new(form.format, &settings.wishes.overrides, form.number)?.in_file(name);
+    let fields = fields.with_names(matches!(form.layout, FileLayout::Named(_)));
     let mut scanner = Scanner::new(0, &fields, settings.scan);
     let mut rows = PartRows::default();
     let mut tally = FileTally::default();

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import karl_fast
 from tests.cli.run import karl
 from tests.rows import files, manifest, record, records
 
@@ -146,22 +147,59 @@ def test_a_repeated_key_is_noticed_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "indent", "holder"),
+    ("document", "indent", "layout"),
     [
-        ({f"task-{n}": record(n) for n in range(3)}, None, ""),
-        ({f"task-{n}": record(n) for n in range(3)}, 2, ""),
-        ({"meta": {"a": 1}, "results": {f"task-{n}": record(n) for n in range(3)}}, None, ' under "results"'),
-        ({"version": 1, 'a b"': {f"task-{n}": {"reward": n} for n in range(3)}}, 2, ' under "a b\\""'),
+        ({f"task-{n}": record(n) for n in range(3)}, None, "object of records"),
+        ({f"task-{n}": record(n) for n in range(3)}, 2, "object of records"),
+        ({"meta": {"a": 1}, "results": {f"task-{n}": record(n) for n in range(3)}}, None, 'under "results"'),
+        ({"version": 1, 'a b"': {f"task-{n}": record(n) for n in range(3)}}, 2, 'under "a b\\""'),
     ],
 )
-def test_records_by_name_are_refused_with_a_command(
-    document: dict[str, Any], indent: int | None, holder: str, tmp_path: Path
+def test_records_by_name_are_read_with_their_names(
+    document: dict[str, Any], indent: int | None, layout: str, tmp_path: Path
 ) -> None:
     (tmp_path / "log.json").write_text(json.dumps(document, indent=indent))
+    log = karl_fast.read(tmp_path / "log.json")
+    assert layout in log.inputs[0]["layout"]
+    assert sorted(log.rewards) == sorted(record(n)["reward"] for n in range(3))
+    karl_fast.sample(log, tmp_path / "data", k=3, split=(1, 0, 0))
+    drawn = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text("utf-8").splitlines()]
+    assert {row["karl_fast"]["id"] for row in drawn} == {str(record(n)["id"]) for n in range(3)}
+    done = karl("convert", "log.json", "-o", "out", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out").read_text("utf-8").splitlines()) == 3
+
+
+def test_names_are_ids_where_records_have_none(tmp_path: Path) -> None:
+    unnamed = {f'task "{n}"': {key: value for key, value in record(n).items() if key != "id"} for n in range(3)}
+    (tmp_path / "log.json").write_text(json.dumps(unnamed, indent=1))
+    karl_fast.sample(tmp_path / "log.json", tmp_path / "data", k=3, split=(1, 0, 0), shape="raw")
+    drawn = [json.loads(line) for line in (tmp_path / "data" / "train.jsonl").read_text("utf-8").splitlines()]
+    assert {row["id"]: {key: row[key] for key in row if key != "id"} for row in drawn} == unnamed
+    grouped = karl_fast.read(tmp_path / "log.json", group="id")
+    assert sorted(grouped.group_names) == sorted(unnamed)
+
+
+def test_damage_in_an_object_of_records_keeps_the_rows_before_it(tmp_path: Path) -> None:
+    # The first hundred values decide what a file is.
+    text = json.dumps({f"task-{n}": record(n) for n in range(100)} | {"note": 5, "last": record(9)})
+    (tmp_path / "log.json").write_text(text)
+    [file] = karl_fast.read(tmp_path / "log.json").inputs
+    assert (file["rows_read"], file["dropped"]) == (102, [("not_an_object", 1)])
+    (tmp_path / "log.json").write_text(text[:-30])
+    [file] = karl_fast.read(tmp_path / "log.json").inputs
+    assert (file["rows_read"], dict(file["dropped"])) == (102, {"not_an_object": 1, "torn": 1})
+    assert (file["bad_rows"][1]["line"], file["bad_rows"][1]["offset"]) == (102, text.index('"last"'))
+
+
+def test_several_objects_of_records_are_refused_with_a_command(tmp_path: Path) -> None:
+    one = json.dumps({f"task-{n}": record(n) for n in range(3)})
+    (tmp_path / "log.json").write_text(f"{one}\n{one}\n")
     for command in (["inspect"], ["sample", "-k", 1, "-o", "out"], ["convert", "-o", "out"]):
         refused = karl(command[0], "log.json", *command[1:], folder=tmp_path)
         assert refused.returncode == 1
-        assert f"it is one JSON object that holds records by name{holder}, wanted" in refused.stderr
+        assert "the first holds records by name" in refused.stderr
+        assert "jq -c" in refused.stderr
     (tmp_path / "folder").mkdir()
     (tmp_path / "log.json").rename(tmp_path / "folder" / "log.json")
     (tmp_path / "folder" / "other.jsonl").write_text(json.dumps(record(7)) + "\n")

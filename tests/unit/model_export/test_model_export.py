@@ -95,6 +95,7 @@ def test_fused_model_is_that_of_mlx_lm(
     assert any("quantized again" in remark for remark in result.remarks) == (model == "4bit")
 
 
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT 0.21 asks for
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_peft_has_equal_logits(
     kind: str, adapter: Callable[..., Path], models: dict[str, Path], tmp_path: Path

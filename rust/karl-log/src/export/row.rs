@@ -15,12 +15,12 @@ use super::{ExportSettings, Prepared, SelectionValues};
 use crate::columns::Place;
 use crate::conversation::{Flaw, TrimmedExample, content_hash, example};
 use crate::detect::FileLayout;
-use crate::extract::join_parts;
 use crate::format::Fields;
 use crate::input::codec::Codec;
 use crate::input::source::Source;
 use crate::json::duplicate_keys::find_duplicate_key;
 use crate::json::reference_parser::{self, is_broken, lookup};
+use crate::json::scalar::join_parts;
 use crate::log::Log;
 
 /// Minimum bytes of a record that is read again rather than held: fresh memory costs page faults, more than
@@ -280,7 +280,8 @@ impl<'a> RowMaker<'a> {
 
     /// Return whether a record that is copied unchanged is read again.
     pub(super) fn is_read_again(&self, row: u32) -> bool {
-        let long = |place: Place| place.length >= LONG && self.lasts[place.input];
+        let is_whole = |place: Place| !self.log.inputs[place.input].fields.is_unfolded();
+        let long = |place: Place| place.length >= LONG && self.lasts[place.input] && is_whole(place);
         self.settings.prepared != Prepared::Held && self.log.place(row).is_some_and(long)
     }
 

@@ -120,6 +120,16 @@ impl Field {
         Err(Error::Field { path: text.to_owned(), problem })
     }
 
+    /// Return the field of a single choice.
+    pub(super) fn of(choice: Choice) -> Self {
+        Self(vec![choice])
+    }
+
+    /// Add a choice, taken where no other holds anything.
+    pub(super) fn push(&mut self, choice: Choice) {
+        self.0.push(choice);
+    }
+
     /// Put the parts of a file's path in their places.
     pub(super) fn in_file(&mut self, file: &str) {
         self.0.iter_mut().for_each(|choice| choice.constant = choice.part_of(file).map(Arc::from));
@@ -152,6 +162,11 @@ pub(super) fn split_unquoted(text: &str, sign: char) -> Vec<&str> {
 }
 
 impl Choice {
+    /// Return a path without conversion.
+    pub(super) fn plain(path: Path) -> Self {
+        Self { path, transform: Transform::AsIs, constant: None }
+    }
+
     fn parse(text: &str) -> Result<Self> {
         let wrong = |problem| Error::Field { path: text.to_owned(), problem };
         if let Some(choice) = Self::of_file(text)? {
@@ -164,7 +179,7 @@ impl Choice {
             }
         }
         let Some((path, by)) = text.split_once("//") else {
-            return Ok(Self { path: Path::parse(text)?, transform: Transform::AsIs, constant: None });
+            return Ok(Self::plain(Path::parse(text)?));
         };
         let by = by.parse().map_err(|_| wrong("after // stands a whole number from 1 on"))?;
         Ok(Self { path: Path::parse(path)?, transform: Transform::Quotient(by), constant: None })
@@ -260,7 +275,9 @@ mod tests {
 
     #[test]
     fn a_field_reads_as_it_is_written() {
-        for text in ["a", "a.b", "a\\.b|c", "hash(a.b)", "sample_id//8", "a|hash(b)|c//3"] {
+        for text in
+            ["a", "a.b", "a\\.b|c", "hash(a.b)", "sample_id//8", "a|hash(b)|c//3", "hash(a[].b)", "\"a[]\""]
+        {
             assert_eq!(Field::name(text).unwrap().to_string(), text);
         }
         for text in ["json(a)", "a.b|plan(c)", "question(a.b)", "answer(a)"] {

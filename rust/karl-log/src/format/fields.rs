@@ -5,6 +5,10 @@ use super::preset::Format;
 use crate::error::{Error, Result};
 use crate::json::project::Path;
 
+/// Key that a row which is one element of the lists of a record has in addition: `id`, the record that it is `of`, and
+/// the `index` of the element.
+pub const ELEMENT: &str = "karl_fast_element";
+
 /// Fields that override those of the format.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -65,6 +69,12 @@ pub struct Fields {
     pub truncated: Option<Path>,
     /// Key of the text of a message without content.
     pub reasoning: &'static str,
+    /// Lists of which each element makes a row.
+    pub lists: Vec<Path>,
+    /// Parts of the id of a record that holds such lists.
+    pub of: Vec<Path>,
+    /// True if the records are the values of an object, each under its name.
+    pub is_named: bool,
 }
 
 impl Fields {
@@ -78,7 +88,7 @@ impl Fields {
         let value = |wish: &Option<String>, own: &str| optional(wish.as_deref().unwrap_or(own), Field::value);
         let in_halves = overrides.prompt.is_some() || overrides.completion.is_some();
         let group = overrides.group.clone().unwrap_or_else(|| own_group(format, number));
-        Ok(Self {
+        let fields = Self {
             id: all(overrides.id.as_deref().unwrap_or(format.id), id_part)?,
             group: all(&group, Field::name)?,
             reward: match &overrides.reward {
@@ -97,7 +107,48 @@ impl Fields {
             failed: optional(format.failed, Path::parse)?,
             truncated: optional(format.truncated, Path::parse)?,
             reasoning: format.reasoning,
-        })
+            lists: Vec::new(),
+            of: Vec::new(),
+            is_named: false,
+        };
+        Ok(fields.of_elements(overrides.group.is_none()))
+    }
+
+    /// Take in the lists of which each element makes a row: such a row is named by its record and its place in the list,
+    /// and its record is its group where it has no other.
+    fn of_elements(mut self, is_own_group: bool) -> Self {
+        let mut lists: Vec<Path> = self.all_paths().filter_map(Path::list).collect();
+        lists.sort_by(|a, b| a.segments().cmp(b.segments()));
+        lists.dedup();
+        if !lists.is_empty() && !self.id.iter().any(|path| path.list().is_some()) {
+            self.of = std::mem::replace(&mut self.id, vec![Path::keys(&[ELEMENT, "id"])]);
+        }
+        let of = || Choice::plain(Path::keys(&[ELEMENT, "of"]));
+        match &mut self.group[..] {
+            _ if lists.is_empty() || !is_own_group => {}
+            [] => self.group.push(Field::of(of())),
+            [field] => field.push(of()),
+            _ => {}
+        }
+        self.lists = lists;
+        self
+    }
+
+    /// Say whether the records are the values of an object: their names are their ids, unless they have others.
+    #[must_use]
+    pub fn with_names(mut self, is_named: bool) -> Self {
+        self.is_named = is_named;
+        let id = if self.lists.is_empty() { &mut self.id } else { &mut self.of };
+        if is_named && id.is_empty() {
+            id.push(Path::key("id"));
+        }
+        self
+    }
+
+    /// Return whether a record is not its only row as it is.
+    #[must_use]
+    pub fn is_unfolded(&self) -> bool {
+        self.is_named || !self.lists.is_empty()
     }
 
     /// Put the parts of a file's path, such as `file.parent`, in the places of the names made of them.
@@ -142,14 +193,18 @@ impl Fields {
     /// Return the top-level keys of a record that the fields use.
     #[must_use]
     pub fn roots(&self) -> Vec<&str> {
+        self.all_paths().map(Path::root).collect()
+    }
+
+    /// Return the path of every value in a record that the fields use.
+    fn all_paths(&self) -> impl Iterator<Item = &Path> {
         let several = self.group.iter().chain(&self.reward);
         let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
         let last = [&self.completion, &self.text, &self.order, &self.system];
         let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
         let choices = fields.flat_map(Field::choices).filter(|choice| !choice.is_of_file());
-        let paths = choices.map(|choice| &choice.path);
         let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);
-        paths.chain(plain).map(Path::root).collect()
+        choices.map(|choice| &choice.path).chain(plain)
     }
 
     /// Return the fields that make up the trajectory, for the comparison of trajectories.

@@ -5,6 +5,6 @@ mod fields;
 pub mod preset;
 
 pub use expr::{Choice, Field, Transform};
-pub use fields::{Component, Fields, Overrides};
+pub use fields::{Component, ELEMENT, Fields, Overrides};
 pub(crate) use preset::claimed_by;
 pub use preset::{FORMATS, Format, Sidecar, by_keys, by_name};

@@ -9,7 +9,7 @@ use memchr::{memchr, memchr2, memchr3};
 
 use super::window::{LineEnd, Skipper};
 use super::{ValueEnd, Window};
-use crate::json::project::skip_space;
+use crate::json::project::{skip_space, skip_string};
 use crate::json::validate::Grammar;
 
 /// Find the end of the object or array that begins here, `column` bytes into its line. The end of a damaged
@@ -24,6 +24,43 @@ pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64)
         Fed::Wrong => find_damaged_end(window, limit, column),
         // Too long, or truncated by the end of the stream.
         _ => window.value(limit),
+    }
+}
+
+/// Find the end of the member of an object that begins here with its key: that of its value, or of the key if no value
+/// follows.
+pub(super) fn member<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<ValueEnd> {
+    let ValueEnd::Kept(key) = key_end(window, limit)? else { return window.value(limit) };
+    let mut at = key;
+    let mut is_behind_colon = false;
+    loop {
+        at = skip_space(window.bytes(), at);
+        match window.bytes().get(at).copied() {
+            Some(b':') if !is_behind_colon => {
+                is_behind_colon = true;
+                at += 1;
+            }
+            Some(_) if is_behind_colon => break,
+            Some(_) => return Ok(ValueEnd::Kept(key)),
+            None if window.bytes().len() > limit || !window.fill()? => {
+                return Ok(ValueEnd::Torn(window.bytes().len()));
+            }
+            None => {}
+        }
+    }
+    window.value_from(at, limit)
+}
+
+/// Find the end of the key that begins here, without consuming it.
+fn key_end<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<ValueEnd> {
+    loop {
+        if let Ok(end) = skip_string(window.bytes(), 0) {
+            return Ok(ValueEnd::Kept(end));
+        }
+        let length = window.bytes().len();
+        if length > limit || !window.fill()? {
+            return Ok(ValueEnd::Torn(length));
+        }
     }
 }
 

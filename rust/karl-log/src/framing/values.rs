@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use memchr::{memchr_iter, memrchr};
 
-use super::record_end::{holds_records, object, record, rest_of_line, scalar};
+use super::record_end::{holds_records, member, object, record, rest_of_line, scalar};
 use super::window::MARK;
 use super::{Piece, ValueEnd, Window};
 
@@ -13,6 +13,8 @@ use super::{Piece, ValueEnd, Window};
 pub(crate) enum Until {
     /// Closing `]` of an array inside a document.
     Bracket,
+    /// Closing `}` of an object, whose members are the values.
+    Brace,
     /// End of the stream.
     Stream,
     /// End of a line on which no array is open.
@@ -94,6 +96,8 @@ impl Values {
                     return Ok(NextValue::End);
                 }
                 Some(b']') if self.until == Until::Bracket && self.open == 1 => return Ok(NextValue::End),
+                Some(b'}') if self.is_object() => return Ok(NextValue::End),
+                Some(b'"') if self.is_object() => return self.member(window, limit),
                 Some(b']') if self.open > 0 => {
                     self.open -= 1;
                     self.consume(window, 1);
@@ -130,7 +134,19 @@ impl Values {
             b'{' | b'[' => record(window, limit, offset - self.line)?,
             _ => scalar(window, limit)?,
         };
-        Ok(match extent {
+        Ok(self.value_of(&extent, offset, window))
+    }
+
+    /// Return the next member of the object: its key and its value.
+    fn member<R: Read>(&mut self, window: &mut Window<R>, limit: usize) -> io::Result<NextValue> {
+        self.before = std::mem::take(&mut self.passed);
+        let offset = window.offset();
+        let extent = member(window, limit)?;
+        Ok(self.value_of(&extent, offset, window))
+    }
+
+    fn value_of<R: Read>(&mut self, extent: &ValueEnd, offset: u64, window: &Window<R>) -> NextValue {
+        match *extent {
             // Skipped bytes are no longer in the buffer: their lines are not counted.
             ValueEnd::Passed => NextValue::TooLong(offset),
             // A stray bracket or colon is a value of its own, so that the reader always advances.
@@ -139,12 +155,17 @@ impl Values {
                 (self.open, self.until) = (0, Until::Stream);
                 self.text_value(window, length, false)
             }
-        })
+        }
     }
 
     fn text_value<R: Read>(&mut self, window: &Window<R>, length: usize, ended: bool) -> NextValue {
         self.pass(window, length);
         NextValue::Value(window.offset(), length, ended)
+    }
+
+    /// Return whether the next value is a member of an object.
+    fn is_object(&self) -> bool {
+        self.until == Until::Brace && self.open == 1
     }
 
     /// Return whether the next value is on a line of its own, outside arrays.
@@ -232,7 +253,8 @@ mod tests {
     #[test]
     fn elements_do_not_depend_on_how_the_bytes_arrive() {
         let text = r#" {"a":"]\\\"}"} ,[[1],{}] , 12, "x\"y" , null {} , } : ] {"b":1} [2"#;
-        for (until, open) in [(Until::Bracket, 1), (Until::Stream, 1), (Until::Stream, 0)] {
+        for (until, open) in [(Until::Bracket, 1), (Until::Stream, 1), (Until::Stream, 0), (Until::Brace, 1)]
+        {
             for limit in 0..20 {
                 let wanted = pieces(text, usize::MAX, limit, until, open);
                 for step in 1..9 {
@@ -244,6 +266,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn members_of_an_object_are_taken_with_their_keys_to_its_end() {
+        let text = r#" "a" : {"x": "}]"}, "b\"":[1, {}] ,"c":7, "d" } "e": {}"#;
+        let members: Vec<String> = pieces(text, 3, 99, Until::Brace, 1);
+        let wanted = [r#""a" : {"x": "}]"}"#, r#""b\"":[1, {}]"#, r#""c":7"#, r#""d""#];
+        let mut elements = Elements::new(Window::new(Trickle(text.as_bytes(), 3), 0), 99, Until::Brace, 1);
+        for (at, wanted) in wanted.iter().enumerate() {
+            let Some(Piece::Text { offset, bytes, ended: true }) = elements.next().unwrap() else {
+                panic!("{at}")
+            };
+            assert_eq!(std::str::from_utf8(bytes).unwrap(), *wanted);
+            assert!(text[usize::try_from(offset).unwrap()..].starts_with(wanted));
+        }
+        assert!(elements.next().unwrap().is_none() && members.len() == wanted.len());
+        for (torn, count) in [(r#""a": {"x""#, 1), (r#""a": {}, "b"#, 2), (r#""a": {},"#, 2), (r#""a": "#, 1)]
+        {
+            let found = pieces(torn, 2, 99, Until::Brace, 1);
+            let last = found.last().unwrap();
+            assert!(
+                found.len() == count && (last.contains("ended: false") || last.contains("Cut")),
+                "{torn}: {found:?}"
+            );
+        }
+        assert_eq!(pieces(r#""a": {"long": 1}, "b": 2}"#, 2, 9, Until::Brace, 1).len(), 2);
     }
 
     #[test]

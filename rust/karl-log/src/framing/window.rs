@@ -133,8 +133,13 @@ impl<R: Read> Window<R> {
     /// # Errors
     /// Error of the reader.
     pub fn value(&mut self, limit: usize) -> io::Result<ValueEnd> {
+        self.value_from(0, limit)
+    }
+
+    /// Find the end of the value that begins so many bytes from here; what is before it counts to its length.
+    pub(super) fn value_from(&mut self, start: usize, limit: usize) -> io::Result<ValueEnd> {
         let mut skipper = Skipper::default();
-        let mut seen = 0;
+        let mut seen = start;
         loop {
             if let Some(length) = skipper.feed(&self.bytes()[seen..]) {
                 let end = seen + length;

@@ -104,9 +104,14 @@ type ScanResult<T> = std::result::Result<T, ScanFault>;
 const DEEPEST: usize = 127;
 
 /// Path into nested objects and lists: `meta.group`, `scores[0].value`, `"a key".b`. A number is a key of an object or the
-/// index of a list, whichever is there; a dot inside a key is written `\.`, or the key in quotation marks.
+/// index of a list, whichever is there; a dot inside a key is written `\.`, or the key in quotation marks. Brackets with
+/// nothing in them, `rewards[]`, stand for each element of a list in turn: a record gives a row for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Path(Vec<String>);
+pub struct Path {
+    segments: Vec<String>,
+    /// Number of segments of the list of which the path is in each element.
+    each: Option<usize>,
+}
 
 impl Path {
     /// Parse a path.
@@ -114,7 +119,9 @@ impl Path {
     /// # Errors
     /// [`Error::Field`] for an empty path, an empty segment, or more segments than a record may have levels.
     pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |problem| Error::Field { path: text.to_owned(), problem };
         let mut segments = vec![String::new()];
+        let mut each = None;
         let mut rest = text;
         while let Some(char) = rest.chars().next() {
             let (mut after, last) = (&rest[char.len_utf8()..], segments.last_mut());
@@ -124,17 +131,19 @@ impl Path {
                     after = &after[1..];
                 }
                 ('"', Some(last)) if last.is_empty() => {
-                    let Some((key, behind)) = quoted_key(after) else {
-                        return Err(Error::Field {
-                            path: text.to_owned(),
-                            problem: "a quotation mark is not closed",
-                        });
-                    };
-                    (*last, after) = (key, behind);
+                    let quoted = quoted_key(after).ok_or_else(|| wrong("a quotation mark is not closed"))?;
+                    (*last, after) = quoted;
                     if !(after.is_empty() || after.starts_with(['.', '['])) {
-                        let problem = "behind a key in quotation marks stands a dot or a bracket";
-                        return Err(Error::Field { path: text.to_owned(), problem });
+                        return Err(wrong("behind a key in quotation marks stands a dot or a bracket"));
                     }
+                }
+                ('[', Some(last)) if !last.is_empty() && is_each(after) => {
+                    if each.replace(segments.len()).is_some() {
+                        return Err(wrong(
+                            "[] stands once in a path: a row is made for each element of one list",
+                        ));
+                    }
+                    after = &after[1..];
                 }
                 ('[', Some(last)) if !last.is_empty() && index(after).is_some() => {
                     if let Some((digits, behind)) = index(after) {
@@ -149,35 +158,48 @@ impl Path {
             rest = after;
         }
         if segments.iter().any(String::is_empty) {
-            return Err(Error::Field { path: text.to_owned(), problem: "a segment is empty" });
+            return Err(wrong("a segment is empty"));
         }
         if segments.len() > DEEPEST {
-            return Err(Error::Field { path: text.to_owned(), problem: "it goes deeper than a record may" });
+            return Err(wrong("it goes deeper than a record may"));
         }
-        Ok(Self(segments))
+        Ok(Self { segments, each })
     }
 
     /// Return the path of a key at the top, whatever is in it.
     pub(crate) fn key(name: &str) -> Self {
-        Self(vec![name.to_owned()])
+        Self::keys(&[name])
+    }
+
+    /// Return the path of some keys, whatever is in them.
+    pub(crate) fn keys(names: &[&str]) -> Self {
+        Self { segments: names.iter().map(|&name| name.to_owned()).collect(), each: None }
+    }
+
+    /// Return the list of which this path is in each element, if it has brackets with nothing in them.
+    pub(crate) fn list(&self) -> Option<Self> {
+        Some(Self { segments: self.segments.get(..self.each?)?.to_vec(), each: None })
     }
 
     /// Return the outermost key.
     pub(crate) fn root(&self) -> &str {
-        self.0.first().map_or("", String::as_str)
+        self.segments.first().map_or("", String::as_str)
     }
 
     /// Return the keys from the outermost to the innermost; never empty.
     #[must_use]
     pub fn segments(&self) -> &[String] {
-        &self.0
+        &self.segments
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped: Vec<String> = self.0.iter().map(|segment| written_key(segment)).collect();
-        f.write_str(&escaped.join("."))
+        let mut written: Vec<String> = self.segments.iter().map(|segment| written_key(segment)).collect();
+        if let Some(list) = self.each.and_then(|each| written.get_mut(each - 1)) {
+            list.push_str("[]");
+        }
+        f.write_str(&written.join("."))
     }
 }
 
@@ -193,6 +215,11 @@ fn quoted_key(text: &str) -> Option<(String, &str)> {
         }
     }
     None
+}
+
+/// Return whether a bracket closes at once, and the path ends or goes on behind it.
+fn is_each(text: &str) -> bool {
+    text.strip_prefix(']').is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[']))
 }
 
 /// Return the number up to a closing bracket, and the text behind it.

@@ -31,6 +31,39 @@ pub fn name(raw: Option<&[u8]>) -> Name<'_> {
     }
 }
 
+/// Separator of parts.
+pub(crate) const BETWEEN: &str = "/";
+
+/// Return a part of a joined name. A `/` in it is escaped as `\/`, and the backslashes before a `/` or at its
+/// end are doubled, so that different lists of parts never give one name; every other part is unchanged.
+pub(crate) fn escape_part(name: Cow<'_, str>) -> Cow<'_, str> {
+    if !name.contains(BETWEEN) && !name.ends_with('\\') {
+        return name;
+    }
+    let mut written = String::with_capacity(name.len() + 2);
+    let mut run = 0;
+    for letter in name.chars() {
+        if letter == '/' {
+            written.extend(std::iter::repeat_n('\\', run + 1));
+        }
+        run = if letter == '\\' { run + 1 } else { 0 };
+        written.push(letter);
+    }
+    written.extend(std::iter::repeat_n('\\', run));
+    Cow::Owned(written)
+}
+
+/// Join the parts to a name; a single part is the name itself, and no parts give `None`.
+#[must_use]
+pub fn join_parts(parts: Vec<String>) -> Option<String> {
+    if parts.len() > 1 {
+        return Some(
+            parts.into_iter().map(|name| escape_part(name.into())).collect::<Vec<_>>().join(BETWEEN),
+        );
+    }
+    parts.into_iter().next()
+}
+
 /// Reward of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RewardValue {
@@ -174,6 +207,8 @@ pub(crate) fn order(raw: Option<&[u8]>) -> Option<Order> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
@@ -225,5 +260,33 @@ mod tests {
             assert_eq!(order(Some(bad.as_bytes())), None, "{bad}");
         }
         assert_eq!(order(None), None);
+    }
+
+    #[test]
+    fn parts_without_the_sign_between_them_stay_as_they_are() {
+        for name in ["", "a", "a b", r"a\b", r"\a", "\u{2215}"] {
+            assert!(matches!(escape_part(name.into()), Cow::Borrowed(same) if same == name));
+        }
+        let written = ["a/b", r"a\/b", r"a\"].map(|name| escape_part(name.into()).into_owned());
+        assert_eq!(written, [r"a\/b", r"a\\\/b", r"a\\"]);
+    }
+
+    #[test]
+    fn no_two_lists_of_parts_are_joined_to_one_name() {
+        let letters = ["", "x", "/", "\\"];
+        let mut names: Vec<String> = vec![String::new()];
+        for _ in 0..3 {
+            names = names.iter().flat_map(|name| letters.map(|letter| format!("{name}{letter}"))).collect();
+        }
+        names.sort();
+        names.dedup();
+        let mut joined: HashMap<String, (String, String)> = HashMap::new();
+        for a in &names {
+            for b in &names {
+                let text = format!("{}{BETWEEN}{}", escape_part(a.into()), escape_part(b.into()));
+                let first = joined.entry(text).or_insert_with(|| (a.clone(), b.clone()));
+                assert_eq!((&first.0, &first.1), (a, b));
+            }
+        }
     }
 }

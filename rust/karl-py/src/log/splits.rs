@@ -217,6 +217,7 @@ fn form_parts(form: &FileForm) -> FormParts {
         FileLayout::Lines => ("lines", None),
         FileLayout::Array => ("array", None),
         FileLayout::Member(key) => ("member", Some(key.clone())),
+        FileLayout::Named(key) => ("named", key.clone()),
         FileLayout::Values => ("values", None),
     };
     (layout.to_owned(), key, form.format.name.to_owned(), form.number, form.codec.name().to_owned())
@@ -228,6 +229,7 @@ fn form_of((layout, key, format, number, codec): FormParts) -> PyResult<FileForm
         ("lines", _) => FileLayout::Lines,
         ("array", _) => FileLayout::Array,
         ("member", Some(key)) => FileLayout::Member(key),
+        ("named", key) => FileLayout::Named(key),
         ("values", _) => FileLayout::Values,
         _ => return Err(unknown("layout", &layout)),
     };

@@ -8,9 +8,9 @@
 use std::collections::{HashMap, HashSet};
 
 use karl_log::columns::{RowSink, ScannedRow};
-use karl_log::extract::join_parts;
 use karl_log::format::Fields;
 use karl_log::json::reference_parser::{self, lookup};
+use karl_log::json::scalar::join_parts;
 use serde_json::Value;
 
 use super::json::mended;

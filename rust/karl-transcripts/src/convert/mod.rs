@@ -19,6 +19,7 @@ mod claude;
 mod codex;
 mod copies;
 mod copilot;
+mod cursor;
 mod entire_metadata;
 mod file_records;
 mod gemini;

@@ -32,7 +32,7 @@ use super::run::ConvertSettings;
 use super::run::{Head, write};
 use super::swe_agent::SweBenchReports;
 use super::tool_kind::{Alone, TranscriptKind};
-use super::{atif, copilot, gemini, mini_swe_agent, pi, sts, swe_agent, traces};
+use super::{atif, copilot, cursor, gemini, mini_swe_agent, pi, sts, swe_agent, traces};
 
 /// Type under which a document is counted.
 const DOCUMENT: &str = "document";
@@ -97,7 +97,7 @@ impl<'a> Documents<'a> {
         let (unit, mut out, mut counts) = (&self.units[unit], Vec::new(), LineCounts::default());
         match self.files[unit.parts[0].0].0 {
             Alone::Codex => self.rollout(unit, settings, &mut out, &mut counts, watch)?,
-            kind @ (Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Sts | Alone::Traces) => {
+            kind if kind.is_lines() => {
                 self.session(kind, unit, settings, &mut out, &mut counts, watch)?;
             }
             kind => self.document(kind, unit, settings, &mut out, &mut counts, watch)?,
@@ -433,7 +433,7 @@ fn trace(
         let (trace, history) = path.end();
         return Ok((trace, Some(history)));
     }
-    if matches!(kind, Alone::Pi | Alone::Gemini | Alone::Copilot | Alone::Sts | Alone::Traces) {
+    if kind.is_lines() {
         let limit = settings.max_line_bytes;
         let mut tally = FileTally::default();
         let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut counts)?;
@@ -499,6 +499,7 @@ fn sessions(kind: Alone, records: &[FileRecord], file: &str, counts: &mut LineCo
         Alone::Gemini => vec![gemini::read(records, file, counts)],
         Alone::Traces => traces::read(records, file, counts),
         Alone::Sts => sts::read(records, file, counts),
+        Alone::Cursor => cursor::read(records, file, counts),
         _ => copilot::read(records, file, counts),
     }
 }

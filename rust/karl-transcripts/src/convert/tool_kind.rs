@@ -47,10 +47,19 @@ pub enum Alone {
     Gemini,
     /// Sessions of Copilot CLI.
     Copilot,
+    /// Output and transcripts of Cursor's agent.
+    Cursor,
     /// Sessions in the format of the Hugging Face Hub.
     Sts,
     /// Traces of verifiers 1.0.
     Traces,
+}
+
+impl Alone {
+    /// Return whether a session is made of all lines of a file.
+    pub(super) const fn is_lines(self) -> bool {
+        matches!(self, Self::Pi | Self::Gemini | Self::Copilot | Self::Cursor | Self::Sts | Self::Traces)
+    }
 }
 
 /// Product whose sessions are spread over several files.
@@ -73,7 +82,7 @@ impl Pool {
 
 impl TranscriptKind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ClaudeCode,
         Self::Alone(Alone::Codex),
         Self::Alone(Alone::SweAgent),
@@ -83,6 +92,7 @@ impl TranscriptKind {
         Self::Alone(Alone::Pi),
         Self::Alone(Alone::Gemini),
         Self::Alone(Alone::Copilot),
+        Self::Alone(Alone::Cursor),
         Self::Alone(Alone::Sts),
         Self::Alone(Alone::Traces),
         Self::Pooled(Pool::Otlp),
@@ -122,6 +132,7 @@ impl TranscriptKind {
             Self::Alone(Alone::Pi) => "pi",
             Self::Alone(Alone::Gemini) => "gemini-cli",
             Self::Alone(Alone::Copilot) => "copilot-cli",
+            Self::Alone(Alone::Cursor) => "cursor",
             Self::Alone(Alone::Traces) => "verifiers-traces",
             Self::Alone(Alone::Sts) => "sts",
             Self::Alone(Alone::MiniSweAgent) => "mini-swe-agent",
@@ -152,6 +163,10 @@ impl TranscriptKind {
             Self::Alone(Alone::Gemini) => "Gemini CLI: ~/.gemini/tmp/*/chats",
             Self::Alone(Alone::Traces) => "traces.jsonl of verifiers 1.0 and prime-rl",
             Self::Alone(Alone::Copilot) => "Copilot CLI: ~/.copilot/session-state",
+            Self::Alone(Alone::Cursor) => {
+                "Cursor: what cursor-agent --output-format stream-json printed, or \
+                 ~/.cursor/projects/*/agent-transcripts"
+            }
             Self::Alone(Alone::Atif) => "ATIF: Harbor's and Terminal-Bench's agent/trajectory.json",
             Self::Rollouts(format) => format.about,
         }
@@ -173,6 +188,9 @@ impl TranscriptKind {
         keys: &[String],
         fills_file: bool,
     ) -> std::result::Result<Option<Self>, Cow<'static, str>> {
+        if is_cursor_init(keys) {
+            return Ok(Some(Self::Alone(Alone::Cursor)));
+        }
         let known = if fills_file { [&LINES[..], &DOCUMENTS] } else { [&LINES[..], &[]] };
         for known in known {
             match by_keys(known, keys) {
@@ -215,6 +233,10 @@ const OPENHANDS_EVENTS: Cow<'static, str> = Cow::Borrowed(
      llm_completions folder: karl-fast sample --prompt messages --completion response",
 );
 
+const CURSOR_RESULT: Cow<'static, str> = Cow::Borrowed(
+    "the result of a run of Cursor's agent, which has its answer and neither the prompt nor the calls of tools; \
+     cursor-agent --print --output-format stream-json prints all of them",
+);
 const TINKER_SUMMARIES: Cow<'static, str> = Cow::Borrowed(
     "rollout summaries of tinker-cookbook, which have rewards and lengths but no text; the texts of its evaluations are \
      in their trajectories.jsonl, which is read",
@@ -227,8 +249,13 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// Kinds of lines, by sets of top-level keys that must all be present.
-const LINES: [(&[&str], Classified); 31] = [
+const LINES: [(&[&str], Classified); 34] = [
     (&["karl_fast_trajectory"], Classified::Converted),
+    (
+        &["type", "subtype", "call_id", "tool_call"],
+        Classified::Transcript(TranscriptKind::Alone(Alone::Cursor)),
+    ),
+    (&["type", "result", "session_id", "request_id", "duration_api_ms"], Classified::Refused(CURSOR_RESULT)),
     (&["type", "sessionId", "uuid"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "sessionId", "message"], Classified::Transcript(TranscriptKind::ClaudeCode)),
     (&["type", "sessionId", "operation"], Classified::Transcript(TranscriptKind::ClaudeCode)),
@@ -277,6 +304,7 @@ const LINES: [(&[&str], Classified); 31] = [
     (&["instance_id", "history", "instruction"], Classified::Refused(OPENHANDS)),
     (&["timestamp", "source", "action", "args"], Classified::Refused(OPENHANDS_EVENTS)),
     (&["split", "iteration", "group_idx", "traj_idx", "total_reward"], Classified::Refused(TINKER_SUMMARIES)),
+    (&["role", "message"], Classified::Transcript(TranscriptKind::Alone(Alone::Cursor))),
 ];
 
 /// Kinds of documents, by keys.
@@ -375,13 +403,23 @@ fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
     for _ in 0..LINES_PROBED {
         let Some(piece) = lines.next().map_err(io)? else { break };
         let Piece::Text { bytes, .. } = piece else { continue };
-        let told =
-            keys_of(bytes.trim_ascii_start()).map_or(Classified::Nothing, |keys| by_keys(&LINES, &keys));
+        let Some(keys) = keys_of(bytes.trim_ascii_start()) else { continue };
+        if is_cursor_init(&keys) {
+            return Ok(Classified::Transcript(TranscriptKind::Alone(Alone::Cursor)));
+        }
+        let told = by_keys(&LINES, &keys);
         if told != Classified::Nothing {
             return Ok(told);
         }
     }
     Ok(Classified::Nothing)
+}
+
+/// Return whether an event begins a run of Cursor's agent: that of Claude Code has the same keys, and its tools.
+fn is_cursor_init(keys: &[String]) -> bool {
+    let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
+    ["type", "subtype", "session_id", "model", "permissionMode"].iter().all(has)
+        && !["tools", "uuid", "claude_code_version"].iter().any(has)
 }
 
 /// Detect the document that fills a file.
