@@ -186,7 +186,10 @@ CURVES = ("outcome", "entropy", "groups_mixed", *MISMATCH)
 
 
 def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: int) -> Measures:
-    """Continue the adapter of the arm `start` by rounds of `rl`, and attempt the held-out questions."""
+    """Continue the adapter of the arm `start` by rounds of `rl`, and attempt the held-out questions.
+
+    A teacher is the policy that another arm, which stands before this one, ended with.
+    """
     own = dict(arm)
     if not (recipe := own.pop("recipe", "")):
         return draws(chain, model, settings, arm, seed)
@@ -195,6 +198,8 @@ def online(chain: Chain, model: str, settings: Settings, arm: Settings, seed: in
     paths = {"model": model, "adapter": str(start / "adapter"), "out": str(out)}
     paths["prompts"] = str(start / "questions" / "prompts.jsonl")
     paths["recipe"] = str(Path(__file__).parent / recipe) if recipe.endswith(".toml") else recipe
+    if teacher := own.pop("teacher", ""):
+        paths |= {"teacher": model, "teacher_adapter": str(chain.folder.parent / f"{teacher}-{seed}" / "run")}
     run = paths | settings["rollouts"] | settings["rl"] | own
     write_toml(config, run | {"seed": seed}, {"rewards": {f"{SQL}:correct": 1.0}})
     chain.run("rl", "--config", config)

@@ -182,7 +182,7 @@ def _markdown_numbers(interval: Mapping[str, Any], sign: Any = "") -> str:
 
 
 def draw_figure(record: Record, *places: Path) -> None:
-    """Draw curves of the first measure's metric, and a panel for each measure with its seeds and interval.
+    """Draw curves of the first measure that has a value in every round, and a panel for each measure with its seeds and interval.
 
     Args:
         record: of `ablate`.
@@ -202,7 +202,8 @@ def draw_figure(record: Record, *places: Path) -> None:
     from matplotlib.figure import Figure
 
     measures = list(record["measures"])
-    metric = record["measures"][measures[0]]["metric"]
+    metrics = [record["measures"][measure]["metric"] for measure in measures]
+    metric = next((name for name in metrics if name in record["curves"]), metrics[0])
     curves = record["curves"].get(metric)
     panels = len(measures) + (curves is not None)
     rows = -(-panels // MOST_COLUMNS)
@@ -229,7 +230,10 @@ def _draw_curves(axis: Any, metric: str, curves: Mapping[str, Sequence[Sequence[
     for colour, seeds in zip(_colours(), curves.values(), strict=False):
         shortest = min(map(len, seeds))
         values = np.array([seed[:shortest] for seed in seeds], dtype=float)
-        share = np.linspace(0, 1, shortest) if shortest > 1 else np.zeros(1)
+        if shortest == 1:  # an arm that does not learn
+            axis.axhline(float(np.nanmean(values)), color=colour, linewidth=1.2, linestyle="--")
+            continue
+        share = np.linspace(0, 1, shortest)
         for seed in values if len(curves) <= FEW_ARMS else ():
             axis.plot(share, seed, color=colour, linewidth=0.5, alpha=0.3)
         axis.plot(share, np.nanmean(values, axis=0), color=colour, linewidth=1.6)
