@@ -182,7 +182,7 @@ def _markdown_numbers(interval: Mapping[str, Any], sign: Any = "") -> str:
 
 
 def draw_figure(record: Record, *places: Path) -> None:
-    """Draw curves of the first measure that has a value in every round, and a panel for each measure with its seeds and interval.
+    """Draw curves of the first measure with a value in every round, and a panel for each measure with its intervals.
 
     Args:
         record: of `ablate`.
