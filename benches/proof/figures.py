@@ -55,6 +55,7 @@ def draw_arms(name: str, experiment: Experiment) -> None:
             axis.set_title(title, fontsize=9, loc="left")
             axis.tick_params(labelsize=8)
             axis.set_xlim(left=0)
+            axis.locator_params(axis="x", nbins=5)
 
     trials.figure(name, draw, len(titles))
 
