@@ -75,7 +75,14 @@ fn bench(bencher: Bencher, work: impl Fn(&Batch, &mut [f32]) + Sync) {
 
 /// A policy gradient with a mean over tokens.
 fn gradient(bencher: Bencher, ratio: Ratio<'static>, update: Update, penalty: Penalty) {
-    let objective = PolicyGradient { ratio, update, mask_negatives: None, penalty, aggregate: AGGREGATE };
+    let objective = PolicyGradient {
+        ratio,
+        update,
+        mask_negatives: None,
+        penalty,
+        aggregate: AGGREGATE,
+        row_weights: None,
+    };
     let on_policy = matches!(ratio, Ratio::OnPolicy);
     bench(bencher, |batch, out| {
         let rollouts = if on_policy { batch.alone() } else { batch.beside() };

@@ -1069,6 +1069,7 @@ def objective_policy_gradient(
     logp_old: Reals | None = None,
     logp_ref: Reals | None = None,
     turns: Integers | None = None,
+    row_weights: Floats | None = None,
     ratio: str,
     clip: object,
     kl: object,

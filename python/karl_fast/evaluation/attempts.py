@@ -5,7 +5,9 @@ Apart from `rollouts` because it needs MLX, which promotions by rewards do witho
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
@@ -18,7 +20,7 @@ from karl_fast.modeling.memory import cache_bytes
 from karl_fast.rl import held_out, memory
 from karl_fast.rl.episode import Collector
 from karl_fast.rl.policy import is_step_policy
-from karl_fast.rl.rollout import RolloutLog, parse_rollout, rollout_line
+from karl_fast.rl.rollout import RolloutLog, parse_trees, rollout_line, with_callees
 from karl_fast.rl.setup import (
     build_attempt_decoder,
     build_environment,
@@ -106,22 +108,27 @@ class PolicyAttempts:
 
             missing_chunks = held_out.attempts(collector, self.prompts, seed=self.seed, done=done, on_tokens=report)
             for chunk, (rollouts, failures) in enumerate(missing_chunks, done + 1):
-                journal.write(rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in rollouts)
+                journal.write(
+                    rollout_line(rollout, 0)(rollout.logp, learned=False) for rollout in with_callees(rollouts)
+                )
                 if progress is not None:
                     progress(self.log.name, ends[chunk], len(self.prompts), failures)
         finally:
             journal.finish()
         by_id = {prompt.id: prompt for prompt in self.prompts}
         with self.log.open(encoding="utf-8") as lines:
-            return [parse_rollout(text, by_id) for text in lines]
+            return list(parse_trees(lines, by_id))
 
 
 def _complete(log: Path, ends: list[int]) -> tuple[int, int]:
-    """Return the number of complete chunks in a log, and their bytes; ``ends`` are the lines after each chunk."""
+    """Return the number of complete chunks in a log, and their bytes; ``ends`` are the attempts after each chunk."""
     if not log.is_file():
         return 0, 0
     with _atomic.name_file_errors(log):
         lines = log.read_bytes().splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n")]
-    done = max(number for number, end in enumerate(ends) if end <= len(whole))
-    return done, sum(map(len, whole[: ends[done]]))
+    places = [0]  # in the file, after each attempt: those that it called are in front of it
+    for line, end in zip(lines, accumulate(map(len, lines)), strict=True):
+        if line.endswith(b"\n") and json.loads(line).get("parent") is None:
+            places.append(end)
+    done = max(number for number, end in enumerate(ends) if end < len(places))
+    return done, places[ends[done]]

@@ -40,7 +40,7 @@ IDENTITY, RESULT = "evaluation.json", "result.json"
 
 USED = (
     *("model", "rewards", "environment", "environment_weight", "outcome", "max_tokens", "max_turns"),
-    *("max_turn_tokens", "max_context", "rollouts_in_flight"),
+    *("max_turn_tokens", "max_depth", "max_children", "max_context", "rollouts_in_flight"),
 )
 """Settings of an online run that its attempts depend on."""
 

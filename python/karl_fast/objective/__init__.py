@@ -166,6 +166,7 @@ from karl_fast.objective.axes.teacher import (
     TeacherSignal,
     TeacherTopK,
 )
+from karl_fast.objective.axes.tree import RootOnly, Tree, TreeCalls, TreeTokens
 from karl_fast.objective.base import Objective
 from karl_fast.objective.batch import Batch, Evaluation, Scored, scored
 from karl_fast.objective.families.distillation import Distillation
@@ -286,6 +287,7 @@ __all__ = [
     "ReverseKL",
     "RewardUnits",
     "RolloutAnchor",
+    "RootOnly",
     "RowWeight",
     "Sampler",
     "Scale",
@@ -327,6 +329,9 @@ __all__ = [
     "TokenTruncate",
     "TopGated",
     "TrajectoryBalance",
+    "Tree",
+    "TreeCalls",
+    "TreeTokens",
     "TurnRatio",
     "TwoSided",
     "UncertainDelight",

@@ -154,7 +154,7 @@ class Objective(ABC):
         evaluation = self._evaluate_columns(logp, scored, by, log_z)
         for name, values in (("entropy", entropy), ("divergence", divergence)):
             if values is not None:
-                evaluation = self._add_term(evaluation, scored, by, name, values)
+                evaluation = self._add_term(evaluation, scored, by, name, values, _spread_weights(scored))
         if label_logp is not None:
             weights = self._label_weights(np.where(scored.mask, logp, 0.0).astype(np.float64), scored)
             evaluation = self._add_term(evaluation, scored, by, "label_logp", label_logp, weights)
@@ -232,6 +232,12 @@ class Objective(ABC):
     def _terms(self) -> dict[str, tuple[float, Aggregate]]:
         """Return the factor and the aggregate of each further quantity of a token that the family can read."""
         return {}
+
+
+def _spread_weights(scored: Scored) -> NDArray[np.float64] | None:
+    """Return the weight of the tree's rollout for each token; None without trees. [B, T]"""
+    weights = scored.row_weights
+    return None if weights is None else np.broadcast_to(weights[:, None], scored.mask.shape)
 
 
 def columns(logp: NDArray[Any], scored: Scored, name: str = "logp") -> dict[str, Any]:

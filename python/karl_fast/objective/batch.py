@@ -11,12 +11,13 @@ Evaluation  the loss, its derivative by each quantity that a model computes, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import ArgumentError, DTypeError, LayoutError
+from karl_fast import _core
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ FIELDS = {
     "rewards": ("B", np.floating),
     "outcomes": ("B", np.floating),
     "group_ids": ("B", np.int64),
+    "parents": ("B", np.int64),
     "truncated": ("B", np.bool_),
     "ages": ("B", np.int64),
     "token_rewards": ("BT", np.floating),
@@ -70,6 +72,8 @@ class Batch:
         mask: which tokens are the policy's own. bool, [B, T]
         rewards: the reward of each rollout, NaN for a missing one. [B]
         group_ids: the prompt of each rollout, in any order, negative for none. int64, [B]
+        parents: the row of the rollout that called each, negative for none; for `PolicyGradient`. Those that were
+            called need no reward: that of the root counts. int64, [B]
         logp_old: log-probability of each token under the behaviour policy. [B, T]
         logp_ref: the same under the reference policy. [B, T]
         logp_rollout: that of ``logp_old`` in the arithmetic that drew the token, for a correction. [B, T]
@@ -106,6 +110,7 @@ class Batch:
     mask: NDArray[np.bool_]
     rewards: Floats | None = None
     group_ids: NDArray[np.int64] | None = None
+    parents: NDArray[np.int64] | None = None
     logp_old: Floats | None = None
     logp_ref: Floats | None = None
     outcomes: Floats | None = None
@@ -171,6 +176,25 @@ class Batch:
         if (bad := np.flatnonzero((weights < 0) | np.isinf(weights))).size:
             raise ArgumentError(f"weights[{bad[0]}] is {weights[bad[0]]}, wanted a finite number from 0 on, or NaN")
 
+    def roots(self) -> tuple[Batch, NDArray[np.int64] | None]:
+        """Return the rollouts that no other called, without their turns.
+
+        Returns:
+            Them, and the place among them of the root of each rollout of this batch. [B] Without ``parents`` this
+            batch itself, and None.
+
+        Raises:
+            ArgumentError: a parent that is no row, or rollouts that call each other in a circle.
+        """
+        if self.parents is None:
+            return self, None
+        own = _core.tree_roots(self.parents)
+        rows = np.flatnonzero(self.parents < 0)
+        columns = {name: array[rows] for name, array in self._arrays() if FIELDS[name][0].startswith("B")}
+        columns["advantages"] = None if self.advantages is None else self.advantages[rows]
+        columns |= dict.fromkeys(("parents", "turn_rewards", "turn_offsets", "state_ids"))
+        return replace(self, **columns), np.searchsorted(rows, own)
+
     def need(self, name: str) -> Any:
         """Return the array of a field that an axis requires.
 
@@ -211,6 +235,8 @@ class Scored:
         preferred: which answers were preferred. bool, [B]
         divergences: the divergence that the score of each answer is compared with, in nats. [B]
         candidates: each candidate of each token as a rollout of one token. [B * T * K]
+        row_weights: what each rollout of a tree counts; None without trees. [B]
+        roots: True for rollouts that count and that no other called; None without trees. bool, [B]
     """
 
     mask: NDArray[np.bool_]
@@ -230,6 +256,8 @@ class Scored:
     preferred: NDArray[np.bool_] | None = None
     divergences: Floats | None = None
     candidates: Scored | None = None
+    row_weights: NDArray[np.float64] | None = None
+    roots: NDArray[np.bool_] | None = None
 
     def rows(self, indices: Any) -> Scored:
         """Return some rows, as a micro-batch.
@@ -287,8 +315,11 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
     Returns:
         The inputs of a loss.
 
-    Raises: nothing.
+    Raises:
+        UsageError: a batch with trees, for a family that gives no credit within them.
     """
+    if batch.parents is not None and "roots" not in columns:
+        raise UsageError("the batch has parents, and only a PolicyGradient learns from trees of rollouts", "parents")
     mask = batch.mask & keep[:, None]
     kinds = [array.dtype for array in (batch.logp_old, batch.logp_ref) if array is not None]
     largest = np.finfo(np.float64 if np.dtype(np.float64) in kinds else np.float32).max

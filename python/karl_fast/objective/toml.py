@@ -26,6 +26,7 @@ from karl_fast.objective.axes import (
     ratio,
     set_score,
     teacher,
+    tree,
 )
 from karl_fast.objective.axes.point import Point
 from karl_fast.objective.families import target_policy, token_candidates
@@ -75,6 +76,7 @@ AXES = (
     target_policy,
     teacher,
     token_candidates,
+    tree,
 )
 """The modules that hold points."""
 
@@ -91,6 +93,7 @@ ABSENT = {
     "entropy": {"point": "NoEntropy", "source": "an axis younger than the file"},
     "labels": {"point": "NoLabels", "source": "an axis younger than the file"},
     "correction": {"point": "NoCorrection", "source": "an axis younger than the file"},
+    "tree": {"point": "TreeTokens", "source": "an axis younger than the file"},
 }
 """Tables of axes that recipes stored by an earlier version do not have."""
 

@@ -6,6 +6,7 @@
 | `Online`, `Alarms`, `Replay` | the settings of a run |
 | `load` | the settings of an ``rl.toml`` |
 | `TokenPolicy`, `StepPolicy`, `Environment` | the interfaces of a custom model, and of a world to act in |
+| `Call` | a call of the policy by itself, which an environment makes |
 | `Policy` | what both kinds of models have |
 
 Needs the extra ``train``; MLX is imported when it is needed.
@@ -38,13 +39,14 @@ from typing import TYPE_CHECKING
 from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
-    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.environment import Call, Environment
     from karl_fast.rl.policy import Policy, StepPolicy, TokenPolicy
     from karl_fast.rl.run import RunResult, rl
     from karl_fast.rl.settings import load
 
 __all__ = [
     "Alarms",
+    "Call",
     "Environment",
     "Online",
     "Policy",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 HOMES = {
+    "Call": "environment",
     "Environment": "environment",
     "RunResult": "run",
     "Policy": "policy",

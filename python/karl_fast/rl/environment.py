@@ -26,6 +26,10 @@ BAD_TEMPLATE = "bad_template"
 """Kind of failure if the chat template does not take an observation."""
 
 
+NO_CALLS = "calls"
+"""Kind of failure if an environment calls the policy where there are no calls."""
+
+
 class Environment(Protocol):
     """Environment of a policy; a new one is made for each rollout.
 
@@ -37,10 +41,47 @@ class Environment(Protocol):
         """Begin; return the first observation, or None if the prompt suffices. ``prompt`` is the line of the prompt."""
 
     def step(self, text: str) -> tuple[Any, ...]:
-        """Act on a turn; return ``(observation, done)`` or ``(observation, done, reward)`` of this turn."""
+        """Act on a turn; return ``(observation, done)`` or ``(observation, done, reward)`` of this turn.
+
+        In the place of an observation there may be a `Call`, or a list of them.
+        """
 
     def score(self) -> float | None:
         """Return the reward of the episode; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call of the policy by itself, which a step returns in the place of an observation, alone or in a list.
+
+    A sub-rollout answers it: the same policy, with an environment of its own, that is made and answers like that of its
+    caller. The text of its last turn is the result. With ``done`` the episode ends with the results.
+
+    An environment may have two more methods. ``result()`` returns the text of the result, where that is not the last
+    turn. ``join(texts)`` returns the observation that the results of calls make; None stands for that of a call beyond
+    `max_depth` or `max_children`. Without it each result is a message of the role of an observation.
+
+    Attributes:
+        prompt: of the sub-rollout: text of the role ``user``, or messages.
+        fields: what its environment gets at `reset` over the fields of the prompt of the run, besides ``prompt`` and
+            ``depth``, 1 for a call of a root.
+    """
+
+    prompt: Any
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+REFUSED = "error: this call was not made, because there were too many"
+"""Result of a call beyond the limits, where an environment does not make an observation of results."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of an environment to a turn: messages, or calls of the policy, and whether it is done then."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    done: bool = False
+    calls: list[Call] = field(default_factory=list)
 
 
 @dataclass
@@ -69,12 +110,30 @@ class GuardedEnvironment:
         """Return the messages that it begins with."""
         return self._call(lambda: self._messages(self.environment.reset(line))) or []
 
-    def answer(self, text: str) -> tuple[list[dict[str, Any]], bool]:
-        """Return its answer to a turn, and whether it is done; a failure ends it."""
-        result = self._call(lambda: self._step(self.environment.step(text)))
-        messages, done, turn_reward = ([], True, 0.0) if result is None else result
+    def answer(self, text: str) -> Answer:
+        """Return its answer to a turn; a failure ends it."""
+        answer, turn_reward = self._call(lambda: self._step(self.environment.step(text))) or (Answer(done=True), 0.0)
         self.turn_rewards.append(turn_reward)
-        return messages, done
+        return answer
+
+    def join(self, texts: Sequence[str | None]) -> list[dict[str, Any]]:
+        """Return the messages that results of calls make; None is that of a call that was not made."""
+        return self._call(lambda: self._join(list(texts))) or []
+
+    def result(self, text: str) -> str:
+        """Return the result of a sub-rollout, by the text of its last turn."""
+        return self._call(lambda: self._result(text)) or ""
+
+    def _result(self, text: str) -> str:
+        result = self.environment.result() if hasattr(self.environment, "result") else text
+        if not isinstance(result, str):
+            raise CallError(LENGTH, f"{self.guard.name} gave the result {show_value(result)}, wanted a text")
+        return result
+
+    def _join(self, texts: list[str | None]) -> list[dict[str, Any]]:
+        if hasattr(self.environment, "join"):
+            return self._messages(self.environment.join(texts))
+        return [message for text in texts for message in self._messages(REFUSED if text is None else text)]
 
     def score(self) -> float | None:
         """Return the reward of the whole; None where there is none, or it failed."""
@@ -94,7 +153,7 @@ class GuardedEnvironment:
             self.failure = failure
             return None
 
-    def _step(self, result: Any) -> tuple[list[dict[str, Any]], bool, float]:
+    def _step(self, result: Any) -> tuple[Answer, float]:
         if not (isinstance(result, tuple) and len(result) in (2, 3)):
             raise CallError(LENGTH, f"{self.guard.name} gave {show_value(result)}, wanted (observation, done)")
         turn_reward = 0.0 if len(result) == 2 else self._reward(result[2])
@@ -103,7 +162,24 @@ class GuardedEnvironment:
         done = parse_reward(result[1])
         if done not in (0.0, 1.0):
             raise CallError(LENGTH, f"{self.guard.name} gave {show_value(result[1])} as done, wanted True or False")
-        return self._messages(result[0]), done == 1.0, turn_reward
+        calls = [result[0]] if isinstance(result[0], Call) else result[0]
+        if isinstance(calls, list) and any(isinstance(call, Call) for call in calls):
+            return Answer(calls=[self._check_call(call) for call in calls], done=done == 1.0), turn_reward
+        return Answer(self._messages(result[0]), done == 1.0), turn_reward
+
+    def _check_call(self, call: Any) -> Call:
+        """Return a call with its prompt as messages."""
+        if not isinstance(call, Call):
+            raise CallError(LENGTH, f"{self.guard.name} gave {show_value(call)} among calls, wanted calls alone")
+        prompt = [{"role": "user", "content": call.prompt}] if isinstance(call.prompt, str) else call.prompt
+        if not (isinstance(prompt, list) and prompt and all(map(is_message, prompt))):
+            wanted = "wanted a text or messages"
+            raise CallError(
+                LENGTH, f"{self.guard.name} gave a call with the prompt {show_value(call.prompt)}, {wanted}"
+            )
+        if wrong := no_text(prompt):
+            raise CallError(LENGTH, f"{self.guard.name} gave a call with a prompt that is not JSON: {wrong}")
+        return Call(tuple(dict(message) for message in prompt), dict(call.fields))
 
     def _reward(self, value: Any) -> float | None:
         number = parse_reward(value)
@@ -123,6 +199,10 @@ class GuardedEnvironment:
         if wrong := no_text(observation):
             raise CallError(LENGTH, f"{self.guard.name} gave an observation that is not JSON: {wrong}")
         return [dict(message) for message in observation]
+
+    def fail_calls(self) -> None:
+        """Record that it called the policy where there are no calls."""
+        self.failure = self.failure or CallError(NO_CALLS, f"{self.guard.name} called the policy, and max_depth is 0")
 
     def fail_template(self, error: Exception) -> None:
         """Record that an observation does not fit the chat template."""

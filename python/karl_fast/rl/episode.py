@@ -5,6 +5,10 @@ Collector     a group of rollouts for each prompt:  episodes --> EpisodeLoop -->
 EpisodeLoop   turn of the policy --> answer of the environment --> next turn ..., until each episode is finished
 Episode       one rollout: its token ids as they were drawn, never rendered again, and the tokens of answers between
 ```
+
+An environment may call the policy: an episode then waits for episodes that it called, which are generated with all
+others, and goes on with the texts of their last turns. Its caches are not kept meanwhile: they would hold places of the
+batch that the episodes which it waits for need.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +27,14 @@ from karl_fast.rl.environment import Guard, GuardedEnvironment
 from karl_fast.rl.generate import PendingAnswer, TurnRequest, rollout_key
 from karl_fast.rl.policy import is_step_policy
 from karl_fast.rl.rewards import ENVIRONMENT
-from karl_fast.rl.rollout import Prompt, Rollout
+from karl_fast.rl.rollout import Prompt, Rollout, with_callees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.environment import Answer, Environment
     from karl_fast.rl.generate import Decoder, Turn
     from karl_fast.rl.policy import StepPolicy, TokenPolicy
     from karl_fast.rl.rewards import RewardFunctions
@@ -61,12 +65,16 @@ class RolloutBudget:
         turns: of the policy.
         context: tokens of the prompt, the turns and what answers them.
         turn_tokens: that the policy generates in one turn.
+        depth: of the rollouts that it may call: 1 if it may call some, 2 if those may, too; 0 for no calls.
+        children: rollouts that one may call.
     """
 
     tokens: int
     turns: int = 1
     context: int = 1 << 20
     turn_tokens: int = 1 << 20
+    depth: int = 0
+    children: int = 8
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class Collector:
                 it has all of them, for which rows are drawn together decides the last bits.
 
         Returns:
-            The rollouts, group after group, and the failures, in sentences.
+            The rollouts, group after group, each with those that it called, and the failures, in sentences.
         """
         size = self.sampling.group_size
         ids = [_rollout_id(group, member) for group in range(first, first + len(prompts)) for member in range(size)]
@@ -147,7 +155,8 @@ class Collector:
         rollouts = [by_id[id] for id in ids]
         on_rollouts(rollouts)
         environments = [episode.environment for episode in episodes if episode.environment is not None]
-        failures = [str(environment.failure) for environment in environments if environment.failure is not None]
+        problems = dict.fromkeys(environment.failure for environment in environments)  # a caller has that of a callee
+        failures = [str(failure) for failure in problems if failure is not None]
         groups, sentences = self.reward_functions(
             [rollouts[start : start + size] for start in range(0, len(rollouts), size)]
         )
@@ -162,13 +171,15 @@ class Collector:
         for member in range(self.sampling.group_size):
             if (id := _rollout_id(group, member)) in finished:
                 continue
-            environment = None
-            if self.make is not None:
-                guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
-                environment = GuardedEnvironment.create(self.make, guard)
-            episode = Episode(id, prompt, group, self.sampling.budget, environment)
+            episode = Episode(id, prompt, group, self.sampling.budget, self._make_environment(prompt))
             episode.begin(self.policy, tokens)
             yield episode
+
+    def _make_environment(self, prompt: Prompt) -> GuardedEnvironment | None:
+        if self.make is None:
+            return None
+        guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
+        return GuardedEnvironment.create(self.make, guard)
 
     def _generate(
         self,
@@ -189,10 +200,10 @@ class Collector:
 
         overlap = self.sampling.overlap
         at_once = (lambda episode: finish([episode])) if overlap else lambda episode: None
-        EpisodeLoop(self.policy, episodes, seed, at_once, on_tokens).run(
+        EpisodeLoop(self.policy, episodes, seed, at_once, on_tokens, self._make_environment).run(
             self.decoder, self.sampling.rows, overlap=overlap
         )
-        finish([episode for episode in episodes if episode.id not in rollouts])
+        finish([episode for episode in episodes if episode.caller is None and episode.id not in rollouts])
         return rollouts
 
 
@@ -215,17 +226,19 @@ class EpisodeLoop:
 
     Attributes:
         policy: that generates.
-        episodes: those that have begun.
+        episodes: those that have begun; those that they call are appended.
         seed: seed of the draws.
-        finish: called with each episode that is finished.
-        on_tokens: called after each position with the episodes finished and the tokens generated so far.
+        finish: called with each episode that is finished and that no other called.
+        on_tokens: called after each position with the number of those and the tokens generated so far.
+        make_environment: makes the environment of an episode that another called.
     """
 
     policy: TokenPolicy | StepPolicy
-    episodes: Sequence[Episode]
+    episodes: list[Episode]
     seed: int
     finish: Callable[[Episode], None]
     on_tokens: OnTokens = lambda finished, tokens: None
+    make_environment: Callable[[Prompt], GuardedEnvironment | None] = lambda _: None
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS), init=False)
 
     def run(self, decoder: Decoder | StepDecoder, rows: int, *, overlap: bool) -> None:
@@ -236,13 +249,16 @@ class EpisodeLoop:
             rows: rollouts that are drawn at a time.
             overlap: True to let environments answer in threads while other rollouts go on.
         """
-        asks = [self._ask(number) for number, episode in enumerate(self.episodes) if episode.finish is None]
+        roots = list(self.episodes)
+        for number, episode in enumerate(roots):
+            episode.number = number
+        asks = [self._ask(episode) for episode in roots if episode.finish is None]
         tokens = 0
 
         def add_tokens(count: int) -> None:
             nonlocal tokens
             tokens += count
-            self.on_tokens(sum(episode.finish is not None for episode in self.episodes), tokens)
+            self.on_tokens(sum(episode.finish is not None for episode in roots), tokens)
 
         try:
             decoder.draws(rows, overlap=overlap, on_tokens=add_tokens)(
@@ -251,40 +267,61 @@ class EpisodeLoop:
         finally:
             self.threads.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no answer is waited for
 
-    def _ask(self, number: int) -> TurnRequest:
+    def _ask(self, episode: Episode) -> TurnRequest:
         """Return the request for the next turn of an episode."""
-        episode = self.episodes[number]
         noise = rollout_key(self.seed, *map(int, episode.id.split("-")))
-        return TurnRequest(number, episode.tokens, episode.room, noise, episode.num_drawn, last=episode.last_turn)
+        return TurnRequest(
+            episode.number, episode.tokens, episode.room, noise, episode.num_drawn, last=episode.last_turn
+        )
 
-    def _next(self, number: int) -> TurnRequest | None:
-        """Return the request for the next turn; finish an episode that has none."""
-        if self.episodes[number].finish is None:
-            return self._ask(number)
-        self.finish(self.episodes[number])
-        return None
-
-    def _answer(self, ask: TurnRequest, turn: Turn) -> TurnRequest | None:
+    def _answer(self, ask: TurnRequest, turn: Turn) -> list[TurnRequest]:
         """Add a turn and the answer of the environment, which is waited for."""
         episode = self.episodes[ask.rollout]
         text = episode.add_turn(self.policy, turn)
-        if episode.environment is not None:
-            episode.add_answer(self.policy, *episode.environment.answer(text))
-        return self._next(ask.rollout)
+        if episode.environment is None:
+            return self._next(episode)
+        return self._take(episode, episode.environment.answer(text))
 
-    def _answer_later(self, ask: TurnRequest, turn: Turn) -> TurnRequest | PendingAnswer | None:
+    def _answer_later(self, ask: TurnRequest, turn: Turn) -> list[TurnRequest] | PendingAnswer:
         """Add a turn, and let the environment answer in a thread."""
         episode = self.episodes[ask.rollout]
         text = episode.add_turn(self.policy, turn)
         if episode.environment is None:
-            return self._next(ask.rollout)
+            return self._next(episode)
         work = self.threads.submit(episode.environment.answer, text)
+        return PendingAnswer(work, lambda: self._take(episode, work.result()))
 
-        def then() -> TurnRequest | None:
-            episode.add_answer(self.policy, *work.result())
-            return self._next(ask.rollout)
+    def _take(self, episode: Episode, answer: Answer) -> list[TurnRequest]:
+        """Take the answer of the environment to a turn, and return the requests that follow."""
+        if not answer.calls:
+            episode.add_answer(self.policy, answer.messages, answer.done)
+            return self._next(episode)
+        running = self._begin_callees(episode, answer)
+        return [self._ask(callee) for callee in running] or self._end_calls(episode)
 
-        return PendingAnswer(work, then)
+    def _begin_callees(self, episode: Episode, answer: Answer) -> list[Episode]:
+        """Begin the episodes that another calls, and return those that have a turn."""
+        for callee in episode.call(answer, self.make_environment):
+            callee.begin(self.policy)
+            callee.number = len(self.episodes)
+            self.episodes.append(callee)
+        return [callee for callee in episode.pending if callee is not None and callee.finish is None]
+
+    def _end_calls(self, episode: Episode) -> list[TurnRequest]:
+        """Give an episode the results of its calls, and return the requests that follow."""
+        episode.add_results(self.policy)
+        return self._next(episode)
+
+    def _next(self, episode: Episode) -> list[TurnRequest]:
+        """Return the request for the next turn; at its end, the requests that follow in the episode that called it."""
+        if episode.finish is None:
+            return [self._ask(episode)]
+        caller = episode.caller
+        if caller is None:
+            self.finish(episode)
+            return []
+        running = any(callee is not None and callee.finish is None for callee in caller.pending)
+        return [] if running else self._end_calls(caller)
 
 
 @dataclass
@@ -301,6 +338,13 @@ class Episode:
         messages: messages after the opening.
         states: hash of the environment's answer before each turn.
         finish: why it is finished; None while it is not.
+        caller: the episode that called it; None for a root.
+        depth: number of episodes above it.
+        fields: what its environment gets besides the fields of the prompt.
+        callees: all episodes that it has called.
+        pending: those of its last turn whose results it waits for; None for a call that was not made.
+        text: of the last turn of the policy; empty before one.
+        number: of the episode in its loop.
     """
 
     id: str
@@ -314,11 +358,21 @@ class Episode:
     messages: list[Mapping[str, Any]] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     finish: str | None = None
+    caller: Episode | None = None
+    depth: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    callees: list[Episode] = field(default_factory=list)
+    pending: list[Episode | None] = field(default_factory=list)
+    text: str = ""
+    number: int = 0
+    _done: bool = False
 
     def begin(self, policy: TokenPolicy | StepPolicy, tokens: Sequence[int] | None = None) -> None:
         """Start the environment, and encode the prompt; `tokens` are that, if known."""
         if self.environment is not None:
-            line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
+            depth = {"depth": self.depth} if self.depth else {}
+            line = {"id": self.prompt.id, **self.prompt.columns, **self.fields, "prompt": list(self.prompt.messages)}
+            line |= depth
             self.opening = self.environment.begin(deepcopy(line))  # an environment may change what it is given
         self.tokens = list(self._encode(policy) if tokens is None else tokens)
         self.states.append(_state(self.opening))
@@ -356,11 +410,11 @@ class Episode:
         self.turns.append((len(self.tokens), turn))
         tokens = turn.tokens.tolist()
         self.tokens += tokens
-        text = policy.decode(tokens)
-        self.messages.append({"role": "assistant", "content": text})
+        self.text = policy.decode(tokens)
+        self.messages.append({"role": "assistant", "content": self.text})
         if self.environment is None:
             self.finish = "stop" if turn.ended else "length"
-        return text
+        return self.text
 
     def add_answer(self, policy: TokenPolicy | StepPolicy, answer: list[dict[str, Any]], done: bool) -> None:
         """Add the answer of the environment to the last turn."""
@@ -369,6 +423,38 @@ class Episode:
         self.finish = self._finish_reason(turn, done)
         if self.finish is None:
             self._add_tokens(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
+
+    def call(self, answer: Answer, make: Callable[[Prompt], GuardedEnvironment | None]) -> list[Episode]:
+        """Make the episodes that an answer calls, as far as there may be some; `make` makes their environments."""
+        assert self.environment is not None
+        if not self.budget.depth:
+            self.environment.fail_calls()
+        self._done = answer.done
+        room = self.budget.children - len(self.callees) if self.depth < self.budget.depth else 0
+        fresh = []
+        for number, call in enumerate(answer.calls[: max(0, room)], len(self.callees) + 1):
+            prompt = replace(self.prompt, messages=call.prompt, unprivileged=None)
+            # Counted from 1: a last word of 0 would leave the key of the caller's noise as it is.
+            callee = Episode(f"{self.id}-{number}", prompt, self.group, self.budget, make(prompt), caller=self)
+            callee.depth, callee.fields = self.depth + 1, call.fields
+            fresh.append(callee)
+        self.callees += fresh
+        self.pending = [*fresh, *[None] * (len(answer.calls) - len(fresh))]
+        return fresh
+
+    def add_results(self, policy: TokenPolicy | StepPolicy) -> None:
+        """Add what the environment makes of the results of calls; the failure of one fails this episode, too."""
+        environment = self.environment
+        assert environment is not None
+        results: list[str | None] = []
+        for callee in self.pending:
+            results.append(None if callee is None else callee.text)
+            if callee is not None and callee.environment is not None:
+                results[-1] = callee.environment.result(callee.text)
+                environment.failure = environment.failure or callee.environment.failure
+        messages = environment.join(results)
+        self.pending = []
+        self.add_answer(policy, messages, self._done)
 
     def _add_tokens(self, policy: TokenPolicy | StepPolicy, answer: list[dict[str, Any]], last: int | None) -> None:
         """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
@@ -396,8 +482,9 @@ class Episode:
         return "turns" if len(self.turns) >= self.budget.turns else None
 
     def rollout(self, version: int) -> Rollout:
-        """Return the finished rollout."""
-        score = None if self.environment is None else self.environment.score()
+        """Return the finished rollout, with those that it called; one that was called has no reward of its own."""
+        score = None if self.environment is None or self.caller is not None else self.environment.score()
+        callees = with_callees([callee.rollout(version) for callee in self.callees])
         failure = None if self.environment is None else self.environment.failure
         turn_rewards = (0.0,) * len(self.turns) if self.environment is None else tuple(self.environment.turn_rewards)
         turns = [turn for _, turn in self.turns]
@@ -417,6 +504,8 @@ class Episode:
             logp=_concatenate([turn.logp for turn in turns]),
             entropy=_concatenate([turn.entropy for turn in turns]),
             width=turns[0].width if turns else 0,
+            parent=None if self.caller is None else self.caller.id,
+            callees=tuple(callee.but(callees=()) for callee in callees),
         )
 
 

@@ -33,7 +33,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import mlx.core as mx
 import numpy as np
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.policy import TokenPolicy
 
-    Answer = Callable[["TurnRequest", "Turn"], "TurnRequest | PendingAnswer | None"]
+    Following: TypeAlias = "TurnRequest | Sequence[TurnRequest] | None"
+    Answer: TypeAlias = "Callable[[TurnRequest, Turn], Following | PendingAnswer]"
     Computed = tuple[mx.array, list[Any]]
     Chosen = tuple[mx.array, ...]
     KeysValues = list[tuple[mx.array, mx.array]]
@@ -126,11 +127,11 @@ class PendingAnswer:
 
     Attributes:
         work: what is waited for.
-        then: called when it is done; returns the next turn, or None.
+        then: called when it is done; returns the next turn, several of them, or None.
     """
 
     work: Future[Any]
-    then: Callable[[], TurnRequest | None]
+    then: Callable[[], Following]
 
 
 def rollout_key(*words: int) -> int:
@@ -200,7 +201,7 @@ class Generation:
         self._rows: list[_UnfinishedTurn] = []
         self._caches: list[Any] = []
         self._column: Chosen = ()
-        self._pending: list[tuple[PendingAnswer, CachedPrefix | None]] = []
+        self._pending: list[tuple[PendingAnswer, TurnRequest, CachedPrefix | None]] = []
         self._wasted = 0
 
     def __call__(self, asks: Sequence[TurnRequest], answer: Answer) -> None:
@@ -208,8 +209,9 @@ class Generation:
 
         Args:
             asks: the first turns.
-            answer: called with each finished turn; returns the next turn of its rollout, or None. With `overlap` it may
-                return a `PendingAnswer`.
+            answer: called with each finished turn; returns the next turn of its rollout, those of several rollouts, or
+                None. With `overlap` it may return a `PendingAnswer`. Only the turn that follows in the same rollout
+                at once goes on with its caches.
         """
         waiting = deque(asks)
         while waiting or self._rows or self._pending:
@@ -274,7 +276,7 @@ class Generation:
 
     def _has_answer(self, place: int) -> bool:
         """Return whether an answer has come meanwhile: looked for at some places, so that several enter together."""
-        return place % ARRIVALS == 0 and any(later.work.done() for later, _ in self._pending)
+        return place % ARRIVALS == 0 and any(later.work.done() for later, *_ in self._pending)
 
     def _keep(self, row: _UnfinishedTurn, place: int, count: int) -> None:
         """Keep the caches of a row whose last token was just fed, before they take in others."""
@@ -296,24 +298,25 @@ class Generation:
         for row in self._rows:
             if row.finished and not row.answered:
                 row.answered = True
-                yield from self._resume(answer(row.ask, row.turn()), row.prefix)
+                yield from self._resume(row.ask, answer(row.ask, row.turn()), row.prefix)
                 row.prefix = None
         full = not waiting or len(self._pending) >= self.most
         if self._pending and full and all(row.finished for row in self._rows):
-            wait([later.work for later, _ in self._pending], return_when=FIRST_COMPLETED)
+            wait([later.work for later, *_ in self._pending], return_when=FIRST_COMPLETED)
         done = [entry for entry in self._pending if entry[0].work.done()]
         self._pending = [entry for entry in self._pending if entry not in done]
-        for later, prefix in done:
-            yield from self._resume(later.then(), prefix)
+        for later, ask, prefix in done:
+            yield from self._resume(ask, later.then(), prefix)
 
     def _resume(
-        self, next_turn: TurnRequest | PendingAnswer | None, prefix: CachedPrefix | None
+        self, ask: TurnRequest, following: Following | PendingAnswer, prefix: CachedPrefix | None
     ) -> Iterator[TurnRequest]:
-        """Yield the next turn of a rollout, if there is one now, with its caches."""
-        if isinstance(next_turn, PendingAnswer):
-            self._pending.append((next_turn, prefix))
-        elif next_turn is not None:
-            yield replace(next_turn, prefix=prefix)
+        """Yield the turns that follow one, if there are some now; that of the same rollout with its caches."""
+        if isinstance(following, PendingAnswer):
+            self._pending.append((following, ask, prefix))
+            return
+        turns = [following] if isinstance(following, TurnRequest) else following or ()
+        yield from (replace(turn, prefix=prefix) if turn.rollout == ask.rollout else turn for turn in turns)
 
 
 @dataclass

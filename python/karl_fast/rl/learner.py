@@ -410,9 +410,11 @@ class Preparer:
         scored = self.objective.score(batch)
         mask = scored.mask
         objective: Any = self.objective  # each family has a filter
-        kept: NDArray[np.bool_] = objective.filter(batch)
+        roots, places = batch.roots()
+        kept: NDArray[np.bool_] = objective.filter(roots)
         old = self._unlearned_logp(packed, mask) if logp_old is None else logp_old
-        counts = {type(part).__name__: int((~part(batch)).sum()) for part in objective.filter.parts}
+        counts = {type(part).__name__: int((~part(roots)).sum()) for part in objective.filter.parts}
+        kept = kept if places is None else kept[places]
         dropped = {name: count for name, count in counts.items() if count}
         teacher, view = self.forward.teacher, None
         if teacher is not None and self.objective.reads_divergence is not None:
@@ -542,7 +544,7 @@ def build_batch(
     """Return rollouts as a batch of `karl_fast.objective`.
 
     Args:
-        rollouts: with their rewards.
+        rollouts: with their rewards, and those that they called as rows of their own.
         packed: the same, padded.
         logp_old, logp_ref: [B, T]
         version: number of steps that the policy has taken.
@@ -554,6 +556,7 @@ def build_batch(
         rewards=np.array([rollout.reward for rollout in rollouts]),
         outcomes=np.array([rollout.outcome for rollout in rollouts]),
         group_ids=np.array([rollout.group for rollout in rollouts], dtype=np.int64),
+        parents=_join_parents(rollouts),
         logp_old=logp_old,
         logp_ref=logp_ref,
         entropies=scatter_tokens(np.concatenate([rollout.entropy for rollout in rollouts]), packed.mask),
@@ -566,6 +569,14 @@ def build_batch(
         token_rewards=_join_known(rollouts, packed.mask, "token_rewards", np.nan),
         labels=_join_known(rollouts, packed.mask, "labels", np.int64(NO_LABEL)),
     )
+
+
+def _join_parents(rollouts: Sequence[Rollout]) -> NDArray[np.int64] | None:
+    """Return the row of the rollout that called each, negative for none; None where no rollout was called. [B]"""
+    if all(rollout.parent is None for rollout in rollouts):
+        return None
+    rows = {rollout.id: row for row, rollout in enumerate(rollouts)}
+    return np.array([-1 if rollout.parent is None else rows[rollout.parent] for rollout in rollouts], dtype=np.int64)
 
 
 def _join_known(rollouts: Sequence[Rollout], mask: NDArray[np.bool_], name: str, nothing: Any) -> NDArray[Any] | None:

@@ -73,6 +73,7 @@ class Sizes:
     Attributes:
         micro_batch, rollouts_in_flight, group_size, max_tokens, max_context: as in `Online`.
         groups: of a round, with replayed ones.
+        tree: rollouts of a tree at most: 1 where none calls others.
         prompt: tokens of the longest.
         turns: True if an environment answers, so that caches of two turns are in memory together.
     """
@@ -85,6 +86,7 @@ class Sizes:
     groups: int
     prompt: int
     turns: bool
+    tree: int = 1
 
     @classmethod
     def of_run(cls, settings: Online, prompt: int, policy: TokenPolicy | StepPolicy | None = None) -> Sizes:
@@ -101,7 +103,13 @@ class Sizes:
             groups=settings.prompts_per_round + settings.replay.groups,
             prompt=prompt,
             turns=settings.environment is not None,
+            tree=sum(settings.max_children**depth for depth in range(settings.max_depth + 1)),
         )
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of a round at most."""
+        return self.groups * self.group_size * self.tree
 
     @property
     def tokens(self) -> int:
@@ -117,17 +125,17 @@ class Sizes:
     @property
     def replaced(self) -> bool:
         """True if rollouts wait for the place of others."""
-        return self.rollouts_in_flight < self.groups * self.group_size
+        return self.rollouts_in_flight < self.rollouts
 
     @property
     def learned(self) -> int:
         """Rollouts in a gradient computation at a time."""
-        return min(self.micro_batch, self.groups * self.group_size)
+        return min(self.micro_batch, self.rollouts)
 
     @property
     def drawn(self) -> int:
         """Rollouts that are drawn at a time."""
-        return min(self.rollouts_in_flight, self.groups * self.group_size)
+        return min(self.rollouts_in_flight, self.rollouts)
 
     def least(self, name: str) -> int:
         """Return the largest value of a setting that is too small for any round."""

@@ -43,6 +43,7 @@ HINTS = {
     "length": "a reward function gives a number for each completion, an environment (observation, done) for each turn",
     "template": "give observations in roles that the chat template of the model takes, such as user",
     "number": "give a finite number within 1e100 in size; a function may give None where it has nothing to say",
+    "calls": "set max_depth to 1, or more where sub-rollouts call others, too",
     "none": "give every rollout a component that has something to say of it",
     "tokens": "raise max_context, or ask shorter prompts",
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
@@ -72,6 +73,7 @@ MISSING = {
     "busy": "timeout",
     "length": "length",
     "bad_template": "template",
+    "calls": "calls",
     "nan": "number",
     "infinite": "number",
     "not a number": "number",
@@ -140,6 +142,14 @@ def length_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     metrics = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
     metrics["turns"] = _mean([len(rollout.states) for rollout in rollouts])
     return metrics | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
+
+
+def tree_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Return how many sub-rollouts a rollout has, at all depths, and tokens of its tree; empty where none has any."""
+    if not any(rollout.callees for rollout in rollouts):
+        return {}
+    trees = [rollout.length + sum(callee.length for callee in rollout.callees) for rollout in rollouts]
+    return {"sub_rollouts": _mean([len(rollout.callees) for rollout in rollouts]), "tree_tokens": _mean(trees)}
 
 
 def diversity_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:

@@ -10,7 +10,11 @@ them:
  "tokens": {"v": 1, "ids", "logp", "spans",                 base64 of little-endian int32 and float32
             "rewards"?, "labels"?,                          and float64, where the run has functions of tokens
             "width"?}}                                      of a state, where the policy draws in steps
+ "parent"?, "prompt_messages"?}                             of a sub-rollout: {"id", "tool_call_id"} of its caller, and
+                                                            how many of the messages are its prompt
 ```
+
+A sub-rollout, which the policy called, is a line before that of the rollout that called it. It has no reward.
 
 ``ids`` are all tokens; ``spans`` are start and end of each turn of the policy, and ``logp`` is of those tokens alone.
 ``learned`` is true where the loss of a step that was made had the rollout in it. A missing reward is null. A line and
@@ -29,7 +33,7 @@ import fcntl
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -42,7 +46,7 @@ from karl_fast.errors import CheckpointError, FileError, OutputExistsError
 from karl_fast.rl.compiled import round_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -113,6 +117,8 @@ class Rollout:
         baseline: the expected reward of its prompt under the policy that drew it; NaN likewise.
         width: of a policy that draws in steps, tokens of a state; 0 for one that draws tokens. The tokens are then the
             prompt and all states, and a span is the last token of the state after a step.
+        parent: id of the rollout that called it; None for a root, which nothing called.
+        callees: of a root, all rollouts below it, each before the one that called it.
     """
 
     id: str
@@ -135,6 +141,8 @@ class Rollout:
     labels: NDArray[np.int64] | None = None
     baseline: float = float("nan")
     width: int = 0
+    parent: str | None = None
+    callees: tuple[Rollout, ...] = ()
 
     @property
     def answer(self) -> NDArray[np.int32]:
@@ -210,6 +218,11 @@ def pack(rollouts: Sequence[Rollout]) -> Packed:
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
 
 
+def with_callees(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Return rollouts with those that they called, each before the one that called it."""
+    return [each for rollout in rollouts for each in (*rollout.callees, rollout)]
+
+
 def set_numbers(rollouts: Sequence[Rollout], candidates: int) -> NDArray[np.int64]:
     """Return the number of the set of each rollout: so many of a group, one after the other, make one. [B]"""
     names = [(rollout.group, int(rollout.id.rpartition("-")[2]) // candidates) for rollout in rollouts]
@@ -273,6 +286,9 @@ def rollout_line(rollout: Rollout, round: int, *, entropy: bool = False) -> Roll
         f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
         f'"finish": "{rollout.finish}", "learned": '
     )
+    if rollout.parent is not None:
+        record["parent"] = {"id": rollout.parent, "tool_call_id": None}
+        record["prompt_messages"] = len(rollout.prompt.logged)
     ids = _encode_array(rollout.tokens, INTEGERS)
     between = f', {TEXT.encode(record)[1:-1]}, "tokens": {{"v": 1, "ids": "{ids}", "logp": "'
     domain = rollout.prompt.columns.get("domain")
@@ -295,7 +311,9 @@ def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
     """
     try:
         line = json.loads(text)
-        prompt = prompts[line["prompt_id"]]
+        prompt, parent = prompts[line["prompt_id"]], line.get("parent")
+        if parent is not None:
+            prompt = replace(prompt, messages=tuple(line["messages"][: line["prompt_messages"]]), unprivileged=None)
         return Rollout(
             id=line["id"],
             prompt=prompt,
@@ -310,10 +328,26 @@ def parse_rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
             components=line["components"],
             missing=line["missing"],
             baseline=_number_or_nan(line.get("baseline")),
+            parent=None if parent is None else parent["id"],
             **_columns(line["tokens"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"a line of {ROLLOUTS_FILE} is damaged, or of other prompts") from error
+
+
+def parse_trees(lines: Iterable[str], prompts: Mapping[str, Prompt]) -> Iterator[Rollout]:
+    """Parse lines, and yield the rollouts that nothing called, each with those below it, which are in front of it.
+
+    Raises:
+        CheckpointError: a line is damaged, or its prompt is not there.
+    """
+    callees: list[Rollout] = []
+    for text in lines:
+        rollout = parse_rollout(text, prompts)
+        callees.append(rollout)
+        if rollout.parent is None:
+            yield rollout.but(callees=tuple(callees[:-1]))
+            callees = []
 
 
 def _columns(tokens_field: dict[str, Any]) -> dict[str, Any]:
@@ -431,8 +465,7 @@ def read_groups(path: Path, groups: Sequence[int], prompts: Mapping[str, Prompt]
     if not groups:
         return by_group
     with path.open(encoding="utf-8") as file:
-        for text in file:
-            rollout = parse_rollout(text, prompts)
+        for rollout in parse_trees(file, prompts):
             if rollout.group in by_group:
                 by_group[rollout.group].append(rollout)
     return by_group
@@ -475,17 +508,21 @@ class FinishedRollouts:
                 self._append(self._head)
 
     def _read(self, lines: Sequence[bytes], prompts: Mapping[str, Prompt]) -> int:
-        """Take the rollouts of whole lines, and return the bytes of these."""
+        """Take the rollouts of whole lines, each with those that it called, and return the bytes of these."""
         if not lines or lines[0] != self._head:
             return 0
-        size = len(self._head)
+        size = whole = len(self._head)
+        callees: list[Rollout] = []
         for line in lines[1:]:
             try:
                 rollout = parse_rollout(line.decode(), prompts)
             except (CheckpointError, UnicodeDecodeError):
                 break
-            self.rollouts[rollout.id] = rollout
-            size += len(line)
+            whole += len(line)
+            callees.append(rollout)
+            if rollout.parent is None:
+                self.rollouts[rollout.id] = rollout.but(callees=tuple(callees[:-1]))
+                size, callees = whole, []
         return size
 
     def find(self, ids: Sequence[str], version: int, *, whole: bool) -> dict[str, Rollout]:
@@ -503,7 +540,9 @@ class FinishedRollouts:
     def add(self, rollouts: Sequence[Rollout]) -> None:
         """Append rollouts, from any thread."""
         # The round is in the log of rewarded rollouts; here the id suffices.
-        lines = [rollout_line(rollout, 0, entropy=True)(rollout.logp, learned=False) for rollout in rollouts]
+        lines = [
+            rollout_line(rollout, 0, entropy=True)(rollout.logp, learned=False) for rollout in with_callees(rollouts)
+        ]
         with self._lock, _atomic.name_file_errors(self.path):
             self._append("".join(f"{line}\n" for line in lines).encode(*ENCODING))
 

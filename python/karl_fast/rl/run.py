@@ -42,14 +42,17 @@ from karl_fast.rl.metrics import (
     outcome_range,
     reward_metrics,
     step_metrics,
+    tree_metrics,
     vector_metrics,
 )
-from karl_fast.rl.rollout import RolloutLine, rollout_line
+from karl_fast.rl.rollout import RolloutLine, rollout_line, with_callees
 from karl_fast.rl.setup import prepare
 from karl_fast.train.batching import mix_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.episode import Collector
@@ -185,12 +188,12 @@ def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
         round=now.round,
         first=now.group,
         version=now.step,
-        on_rollouts=lambda fresh: prepare.begin([*fresh, *replayed], version=now.step),
+        on_rollouts=lambda fresh: prepare.begin(with_callees([*fresh, *replayed]), version=now.step),
         finished=run.finished,
         student=run.student,
     )
     draw_seconds = time.perf_counter() - start
-    prepared = prepare([*drawn.learned(), *replayed], version=now.step, seed=seed)
+    prepared = prepare(with_callees([*drawn.learned(), *replayed]), version=now.step, seed=seed)
     if unscored := int(prepared.unscored.sum()):
         why = "their rewards are outside its range, or their advantages beyond float32"
         drawn.failures.append(f"the recipe has no number for {counted(unscored, 'rollout')}: {why}")
@@ -203,7 +206,7 @@ def _run_round(run: OnlineRun) -> tuple[dict[str, Any], RoundRollouts]:
         metrics |= run.student.learn(drawn.learned(), seed=seed, set_learning_rate=run.set_rate_of)
     log.write(learned)
     metrics |= {"draw_seconds": draw_seconds, "seconds": time.perf_counter() - start}
-    tokens = sum(rollout.length for rollout in drawn.rollouts)
+    tokens = sum(rollout.length for rollout in with_callees(drawn.rollouts))
     return metrics | {"tokens_per_second": tokens / draw_seconds}, drawn
 
 
@@ -347,15 +350,21 @@ class RoundLog:
         first = reward_metrics(rollouts) | group_metrics(rollouts, self._outcomes) | length_metrics(rollouts)
         passes = self.run.learner.passes
         vectors = vector_metrics(rollouts, passes.weights, passes.candidates)
-        return first, entropy_metrics(rollouts) | diversity_metrics(rollouts) | vectors
+        more = entropy_metrics(with_callees(rollouts)) | diversity_metrics(rollouts) | tree_metrics(rollouts)
+        return first, more | vectors
 
     @cached_property
     def _lines(self) -> list[RolloutLine]:
-        return [rollout_line(rollout, self.run.progress.round) for rollout in self.drawn.rollouts]
+        return [rollout_line(rollout, self.run.progress.round) for rollout in with_callees(self.drawn.rollouts)]
 
     def _learned_ids(self, learned: LearningResult) -> set[str]:
         """Return the ids of the rollouts of this round that a step that was made had in its loss."""
-        return {rollout.id for rollout, row in zip(self.drawn.learned(), learned.rows, strict=False) if row}
+        return {rollout.id for rollout, row in zip(self._learned, learned.rows, strict=False) if row}
+
+    @cached_property
+    def _learned(self) -> list[Rollout]:
+        """The rollouts of this round to learn from, with those that they called: the first rows of the batch."""
+        return with_callees(self.drawn.learned())
 
     def metrics(self, learned: LearningResult) -> dict[str, Any]:
         """Return the line of the round in ``metrics.jsonl``, except its seconds."""
@@ -366,7 +375,7 @@ class RoundLog:
             "draws": self.drawn.draws,
             "rollouts": len(self.drawn.rollouts),
             "learned_groups": len(self.drawn.groups),
-            "learned": len(self._learned_ids(learned)),
+            "learned": len(self._learned_ids(learned) & {rollout.id for rollout in self.drawn.rollouts}),
             "dropped": self.prepared.dropped,
             "learning_rate": self.run.rate(0),
         }
@@ -381,14 +390,14 @@ class RoundLog:
 
         Their log-probabilities are by the training forward, in place of those of generation.
         """
-        run, now, fresh = self.run, self.run.progress, self.drawn.learned()
+        run, now, fresh = self.run, self.run.progress, self._learned
         columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # index t of a mask scores token t + 1
         logp = {rollout.id: rollout.own(column) for rollout, column in zip(fresh, columns[: len(fresh)], strict=True)}
-        ids, pairs = self._learned_ids(learned), zip(self._lines, self.drawn.rollouts, strict=True)
+        ids, pairs = self._learned_ids(learned), zip(self._lines, with_callees(self.drawn.rollouts), strict=True)
         run.journal.write(
             line(logp.get(rollout.id, rollout.logp), learned=rollout.id in ids) for line, rollout in pairs
         )
-        run.buffer.add((rollout.but(logp=logp[rollout.id].copy()) for rollout in fresh), run.curriculum.estimate)
+        run.buffer.add((_set_logp(rollout, logp) for rollout in self.drawn.learned()), run.curriculum.estimate)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
         unlearned = [rollout for rollout in self.drawn.rollouts if rollout.id not in logp]
         run.curriculum.learn([*fresh, *unlearned], np.append(drifts[: len(fresh)], np.zeros(len(unlearned))))
@@ -399,3 +408,9 @@ class RoundLog:
             now.idle_rounds += 1
             now.dropped = dict(Counter(now.dropped) + Counter(self.prepared.dropped))
         now.missing = dict(Counter(now.missing) + Counter(self._numbers[0]["missing"]))
+
+
+def _set_logp(rollout: Rollout, logp: dict[str, NDArray[np.float32]]) -> Rollout:
+    """Return a rollout, and those that it called, with other log-probabilities, which are copied."""
+    callees = tuple(_set_logp(callee, logp) for callee in rollout.callees)
+    return rollout.but(logp=logp[rollout.id].copy(), callees=callees)

@@ -260,6 +260,14 @@ class Online:
     max_turn_tokens: int = setting(
         0, ROLLOUTS, "Maximum tokens of one turn; 0 for as many as in the rollout.", bounds=FROM_ZERO
     )
+    max_depth: int = setting(
+        0,
+        ROLLOUTS,
+        "Depth of sub-rollouts, where an environment calls the policy: 1 for those that a rollout calls, 2 if they may "
+        "call others; 0 for no calls.",
+        bounds=FROM_ZERO,
+    )
+    max_children: int = setting(8, ROLLOUTS, "Maximum sub-rollouts that one rollout may call.", bounds=FROM_ONE)
     max_context: int = setting(
         4096, ROLLOUTS, "Maximum tokens of a rollout with its prompt; longer prompts are left out.", bounds=FROM_ONE
     )
@@ -368,6 +376,7 @@ class Online:
             raise UsageError(problem, "group_size", "candidates")
         if self.max_turns > 1 and self.environment is None:
             raise UsageError("max_turns is above 1, and no environment answers a turn", "max_turns", "environment")
+        self._check_trees()
         if self.patience is not None and not self.eval_prompts:
             raise UsageError("patience is set, and there are no eval_prompts to judge by", "patience", "eval_prompts")
         if self.minibatches > self.prompts_per_round + self.replay.groups:
@@ -396,6 +405,18 @@ class Online:
             raise UsageError("student is set, and rollouts of the replay are of another teacher", "student", "replay")
         if self.training.save_every != Training.save_every:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
+
+    def _check_trees(self) -> None:
+        """Raise where a setting is for rollouts that call no others."""
+        if not self.max_depth:
+            return
+        if self.environment is None:
+            raise UsageError("max_depth is set, and no environment calls the policy", "max_depth", "environment")
+        for name in ("student", "teacher", "token_rewards", "labels"):
+            if getattr(self, name):
+                raise UsageError(f"{name} is set, and max_depth: it is not for sub-rollouts", name, "max_depth")
+        if self.candidates > 1:
+            raise UsageError("candidates is above 1, and sub-rollouts are not for sets", "candidates", "max_depth")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings that can change what is learned."""

@@ -22,7 +22,7 @@ from karl_fast import _atomic, _seen_hashes
 from karl_fast._safe_text import describe_exception
 from karl_fast._user_code import load_function, return_to, working_folder
 from karl_fast.diffusion.policy import DiffusionModel, is_diffusion_model, load_model
-from karl_fast.errors import CheckpointError, KarlError, TemplateError, UsageError
+from karl_fast.errors import CheckpointError, IncoherentObjectiveError, KarlError, TemplateError, UsageError
 from karl_fast.modeling import adapters, load, optimizer
 from karl_fast.modeling.adapters import attach_adapter
 from karl_fast.modeling.checkpoint import METRICS_FILE, Checkpoints, ExternalTracker, JsonLines, Tracker, TrainingState
@@ -483,6 +483,8 @@ def build_recipe(settings: Online) -> Recipe:
     for why, hint in _unavailable_inputs(recipe.objective):
         raise UsageError(f"{recipe.name} {why}", "recipe", hint=hint)
     _check_task_functions(settings, recipe)
+    if settings.max_depth:
+        _check_trees(recipe)
     sets = any(isinstance(point, SetScore | BestCandidate) for point in recipe.objective.axes().values())
     if sets != (settings.candidates > 1):
         how = "learns from sets of candidates" if sets else "does not learn from sets of candidates"
@@ -499,6 +501,22 @@ def build_recipe(settings: Online) -> Recipe:
             why, "group_size", "recipe", hint="with 2 or more a rollout has others to be better than; 8 is the default"
         )
     return recipe
+
+
+def _check_trees(recipe: Recipe) -> None:
+    """Raise where a recipe cannot learn from rollouts that call others.
+
+    Raises:
+        UsageError: it is of a family without trees, or has points that are not for them.
+    """
+    hint = "grpo, dr-grpo, dapo, gspo and cispo learn from trees; rlm-grpo with the weights of its source"
+    if not isinstance(recipe.objective, PolicyGradient):
+        problem = f"max_depth is set, and {recipe.name} is a {type(recipe.objective).__name__}, wanted a PolicyGradient"
+        raise UsageError(problem, "recipe", "max_depth", hint=hint)
+    try:
+        recipe.objective.check_trees()
+    except IncoherentObjectiveError as error:
+        raise UsageError(f"max_depth is set, and in {recipe.name} {error}", "recipe", "max_depth", hint=hint) from error
 
 
 def build_teacher(
@@ -690,6 +708,7 @@ STEPS_REFUSE = {
     "kv_cache": "full",
     "max_turns": 1,
     "max_turn_tokens": 0,
+    "max_depth": 0,
     "overlong_tokens": 0,
     "schedule": "fixed",
 }
@@ -962,7 +981,9 @@ def build_decoder(
 def build_sampling(settings: Online) -> Sampling:
     """Return the settings of the generation of rollouts."""
     turn = settings.max_turn_tokens or settings.max_tokens
-    budget = RolloutBudget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
+    budget = RolloutBudget(
+        settings.max_tokens, settings.max_turns, settings.max_context, turn, settings.max_depth, settings.max_children
+    )
     return Sampling(
         settings.group_size,
         budget,

@@ -264,8 +264,14 @@ pub(crate) fn policy_loss<'py>(
             Reals::Double(values) => Advantages::double(values.as_slice()?, per),
         };
         let update = Update::Bounded(clip);
-        let objective =
-            PolicyGradient { ratio, update, mask_negatives: None, penalty: Penalty::None, aggregate };
+        let objective = PolicyGradient {
+            ratio,
+            update,
+            mask_negatives: None,
+            penalty: Penalty::None,
+            aggregate,
+            row_weights: None,
+        };
         let mut coefficient = fresh(py, logp.len())?;
         let column = coefficient.as_slice_mut()?;
         let found = compute(py, || {
@@ -399,8 +405,8 @@ fn statistics<'py>(py: Python<'py>, found: &Statistics) -> PyResult<Bound<'py, P
 /// Compute a policy gradient of padded or packed tokens; see `karl_fast.objective.PolicyGradient`.
 #[pyfunction]
 #[pyo3(signature = (
-    logp, mask, offsets, advantages, *, logp_old=None, logp_ref=None, turns=None, ratio, clip, kl, aggregate,
-    denominator
+    logp, mask, offsets, advantages, *, logp_old=None, logp_ref=None, turns=None, row_weights=None, ratio, clip, kl,
+    aggregate, denominator
 ))]
 pub(crate) fn objective_policy_gradient<'py>(
     py: Python<'py>,
@@ -411,6 +417,7 @@ pub(crate) fn objective_policy_gradient<'py>(
     logp_old: Option<&Bound<'py, PyAny>>,
     logp_ref: Option<&Bound<'py, PyAny>>,
     turns: Option<&Bound<'py, PyAny>>,
+    row_weights: Option<&Bound<'py, PyAny>>,
     ratio: &str,
     clip: &Bound<'py, PyAny>,
     kl: &Bound<'py, PyAny>,
@@ -422,12 +429,14 @@ pub(crate) fn objective_policy_gradient<'py>(
     let advantages = advantages.as_slice()?;
     let turns = turns.map(|turns| column::<i64>("turns", turns)).transpose()?;
     let turns = turns.as_ref().map(Column::as_slice).transpose()?;
+    let row_weights = row_weights.map(|weights| column::<f64>("row_weights", weights)).transpose()?;
     let objective = PolicyGradient {
         ratio: ratio_of(ratio, turns, columns.mask.as_slice()?)?,
         update: update_of(clip)?,
         mask_negatives: mask_negatives_of(clip)?,
         penalty: penalty_of(kl)?,
         aggregate: aggregate_of(aggregate, Some(denominator))?,
+        row_weights: row_weights.as_ref().map(Column::as_slice).transpose()?,
     };
     of_dtype!(columns, T, {
         let (found, coefficients) = columns.run::<T, _>(py, |rollouts, out| {

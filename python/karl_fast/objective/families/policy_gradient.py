@@ -1,7 +1,7 @@
 """Family: credit times the log-probability, bounded by how far the policy has moved.
 
 ```text
-loss = sum_it w_it [c_it clip(ratio_it, A_it) + kl_it - entropy_coef H_it - labels_coef v_it log pi(label_it)]
+loss = sum_it w_it v_i [c_it clip(ratio_it, A_it) + kl_it - entropy_coef H_it - labels_coef v_it log pi(label_it)]
 ```
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from karl_fast import _core
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.axes.advantage import Advantage
-from karl_fast.objective.axes.aggregate import Aggregate
+from karl_fast.objective.axes.aggregate import Aggregate, TokenMean
 from karl_fast.objective.axes.clip import (
     Cap,
     Clipper,
@@ -33,6 +33,7 @@ from karl_fast.objective.axes.filter import Filter
 from karl_fast.objective.axes.kl import K1, K2, Divergence, DriftPenalty, K1PerToken
 from karl_fast.objective.axes.labels import Labels, NoLabels
 from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio, TurnRatio
+from karl_fast.objective.axes.tree import Tree, TreeTokens
 from karl_fast.objective.base import Objective, column
 from karl_fast.objective.batch import scored
 
@@ -55,6 +56,7 @@ class PolicyGradient(Objective):
         entropy: what keeps the policy from collapsing; not an argument by position.
         correction: what weighs tokens that another arithmetic drew; not an argument by position.
         labels: what is learned from right tokens where a task knows them; not an argument by position.
+        tree: what the rollouts of a tree count, where rollouts called others; not an argument by position.
         aggregate: how tokens become one number.
     """
 
@@ -66,6 +68,7 @@ class PolicyGradient(Objective):
     entropy: Entropy = field(default=NoEntropy(), kw_only=True)
     correction: Correction = field(default=NoCorrection(), kw_only=True)
     labels: Labels = field(default=NoLabels(), kw_only=True)
+    tree: Tree = field(default=TreeTokens(), kw_only=True)
     aggregate: Aggregate
 
     def check(self) -> None:
@@ -139,15 +142,42 @@ class PolicyGradient(Objective):
 
         Raises:
             ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
+            IncoherentObjectiveError: as `check_trees`, for a batch with trees.
         """
         batch.check()
-        keep = self.filter(batch)
-        advantages = self.advantage(self.kl.shaped(batch), keep)
-        columns = advantages[:, None] if advantages.ndim == 1 else advantages
-        more = self.clip.columns(batch, keep) if isinstance(self.clip, LogWeight) else {}
+        roots, places = batch.roots()
+        if places is not None:
+            self.check_trees()
+        keep = self.filter(roots)
+        advantages = self.advantage(self.kl.shaped(roots), keep)
+        columns = {"advantages": advantages[:, None] if advantages.ndim == 1 else advantages}
+        columns |= self.clip.columns(roots, keep) if isinstance(self.clip, LogWeight) else {}
         if self.reads_labels:
-            more["label_places"] = self.labels.places(batch, keep)
-        return scored(batch, keep, advantages=columns, **more)
+            columns["label_places"] = self.labels.places(roots, keep)
+        if places is None:
+            return scored(batch, keep, **columns)
+        parents, keep = batch.need("parents"), keep[places]
+        columns = {name: array[places] for name, array in columns.items()}
+        weights = self.tree.weights(parents, batch.mask & keep[:, None], self.aggregate)
+        return scored(batch, keep & (weights > 0), **columns, row_weights=weights, roots=parents < 0)
+
+    def check_trees(self) -> None:
+        """Raise where points are not for trees of rollouts, which have one reward.
+
+        Raises:
+            IncoherentObjectiveError: they give credit to single tokens or change the reward of single rollouts.
+        """
+        if self.advantage.per_token:
+            problem = f"{type(self.advantage).__name__} gives credit to tokens, and a tree has that of its root"
+        elif self.kl.in_reward:
+            problem = f"{type(self.kl).__name__} changes the reward of a rollout, and a tree has one: take K2 or K3"
+        elif self.reads_labels:
+            problem = (
+                f"{type(self.labels).__name__} needs right tokens, which are not known of rollouts that were called"
+            )
+        else:
+            return
+        raise IncoherentObjectiveError(problem)
 
     @property
     def reads_entropy(self) -> bool:
@@ -166,7 +196,9 @@ class PolicyGradient(Objective):
 
     def count(self, scored: Scored) -> int:
         """Return the number of tokens or sequences that count, by the aggregate."""
-        return self.aggregate.count(scored.mask)
+        if scored.roots is None or isinstance(self.aggregate, TokenMean):
+            return self.aggregate.count(scored.mask)
+        return self.aggregate.count(scored.mask[scored.roots])
 
     def _evaluate(self, tokens: dict[str, Any], scored: Scored, by: float, log_z: Any) -> Any:
         anchored = isinstance(self.correction, RolloutAnchor) and scored.logp_rollout is not None
@@ -187,6 +219,7 @@ class PolicyGradient(Objective):
             logp_old=column(old, dtype),
             logp_ref=column(reference, dtype),
             turns=column(scored.need("turns"), np.int64) if isinstance(self.ratio, TurnRatio) else None,
+            row_weights=column(scored.row_weights, np.float64),
             ratio=self.ratio.level,
             clip=clip,
             kl=kl,

@@ -33,6 +33,7 @@ from karl_fast.objective.axes.kondo_gate import Gated
 from karl_fast.objective.axes.labels import NoLabels
 from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
 from karl_fast.objective.axes.set_score import BestCandidate, SetScore
+from karl_fast.objective.axes.tree import TreeCalls, TreeTokens
 from karl_fast.objective.families.policy_gradient import PolicyGradient
 from karl_fast.objective.recipe_type import Recipe
 
@@ -48,6 +49,7 @@ REINFORCE = Recipe.of(
     entropy=(NoEntropy(), "[paper]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     labels=(NoLabels(), "[paper]"),
+    tree=(TreeTokens(), "one rollout in the paper; a tree counts as one [ours]"),
     aggregate=(SequenceSum(), "the log-probability of the whole rollout [paper]"),
 )
 
@@ -99,6 +101,7 @@ PPO_CLIP = Recipe.of(
     entropy=(NoEntropy(), "eq. 9 has a bonus, without a number; none in verl and TRL [code]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     labels=(NoLabels(), "[paper]"),
+    tree=(TreeTokens(), "one rollout in the paper; a tree counts as one [ours]"),
     aggregate=(TokenMean(), "the mean over time steps [paper]"),
 )
 
@@ -130,6 +133,7 @@ GRPO = Recipe.of(
     entropy=(NoEntropy(), "[paper]"),
     correction=(NoCorrection(), "none in the paper; `rl` takes one where arithmetics differ [ours]"),
     labels=(NoLabels(), "[paper]"),
+    tree=(TreeTokens(), "one rollout in the paper; a tree counts as one [ours]"),
     aggregate=(SequenceMean(), "1/|o_i| within the mean over i, eq. 3 [paper]"),
 )
 
@@ -205,6 +209,14 @@ R2VPO = GRPO.but(
     "arXiv:2601.03320",
     clip=(VariancePenalty(0.04), "adaptive in the paper [note]; 0.04 is the class default of rl-experiments [code]"),
     kl=(NoKL(), "[note]"),
+)
+
+RLM_GRPO = GRPO.but(
+    "RLM-GRPO",
+    "rl-experiments @667c1a8, rlm_grpo",
+    advantage=(ZScore(ddof=0, eps=1e-8), "of the roots of a group; ddof 0, eps 1e-8 [code]"),
+    kl=(K3(0.01), "0.01 [code]"),
+    tree=(TreeCalls(), "all segments of the root as much as all segments of its children [code]"),
 )
 
 VPO = GRPO.but(

@@ -29,6 +29,8 @@ pub struct PolicyGradient<'a> {
     pub penalty: Penalty,
     /// Aggregation of tokens to one number, with its denominator.
     pub aggregate: Aggregate,
+    /// What each rollout counts, its penalty included; None for all alike. `[B]`
+    pub row_weights: Option<&'a [f64]>,
 }
 
 /// The axis: with `d = logp - logp_ref`, what is added to the loss of a token.
@@ -65,7 +67,8 @@ pub enum Penalty {
 /// loss = sum_t w_t (update(ratio_t, A_t, logp_t) + penalty_t),    coefficient_t = d loss / d logp_t
 /// ```
 ///
-/// A ratio on its bound is within: its gradient flows. What is not finite in a token that counts makes the loss
+/// `w_t` is the weight of the aggregate, times that of the rollout where there are row weights; the denominator is given
+/// then. A ratio on its bound is within: its gradient flows. What is not finite in a token that counts makes the loss
 /// infinite or NaN, and raises nothing. Shapes: `coefficient` `[N]`, all of it written, exactly 0 where a token is
 /// masked. Cost: one read of the columns, and another from the cache; one write.
 ///
@@ -83,6 +86,9 @@ pub fn policy_gradient<T: RealArithmetic>(
     advantages.check(rollouts.offsets)?;
     if let Ratio::Turn(turns) = objective.ratio {
         turns.check(&rollouts.offsets)?;
+    }
+    if let Some(weights) = objective.row_weights {
+        check_length("row_weights", weights.len(), rollouts.rows())?;
     }
     let weight = objective.aggregate.weight(&rollouts.offsets, Some(rollouts.mask), threads)?;
     let batch = Batch { rollouts, advantages, objective, weight };
@@ -199,7 +205,9 @@ impl<T: RealArithmetic> Batch<'_, T> {
         sums.rollouts += 1;
         let moved = part.sum_log_ratio();
         sums.moved(moved);
-        let unit = RatioUnit { row, tokens: &tokens, part, weight: self.weight.of(kept), masked: false };
+        let own = self.objective.row_weights.map_or(1.0, |weights| weights[row]);
+        let unit =
+            RatioUnit { row, tokens: &tokens, part, weight: self.weight.of(kept) * own, masked: false };
         let masked = self.masks(&unit, moved, kept);
         let unit = RatioUnit { masked, ..unit };
         match self.objective.ratio {

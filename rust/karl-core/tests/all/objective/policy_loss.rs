@@ -26,7 +26,14 @@ fn batch() -> Batch {
 fn clipped(ratio: Ratio<'_>, clip: Clip) -> PolicyGradient<'_> {
     let aggregate = Aggregate::TokenMean { tokens: None };
     let update = Update::Bounded(clip);
-    PolicyGradient { ratio, update, mask_negatives: None, penalty: Penalty::None, aggregate }
+    PolicyGradient {
+        ratio,
+        update,
+        mask_negatives: None,
+        penalty: Penalty::None,
+        aggregate,
+        row_weights: None,
+    }
 }
 
 #[test]

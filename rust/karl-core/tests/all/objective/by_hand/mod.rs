@@ -62,5 +62,6 @@ fn by_token(update: Update) -> PolicyGradient<'static> {
         mask_negatives: None,
         penalty: Penalty::None,
         aggregate: Aggregate::TokenMean { tokens: Some(1.0) },
+        row_weights: None,
     }
 }

@@ -29,6 +29,28 @@ fn negatives_are_masked_beyond_the_drift_alone() {
 }
 
 #[test]
+fn a_row_weight_multiplies_all_that_a_rollout_adds() {
+    let aggregate = Aggregate::SequenceMean { sequences: Some(2.0) };
+    let objective = PolicyGradient { aggregate, ..by_token(Update::Bounded(Clip::NONE)) };
+    let weigh = |row_weights| {
+        let objective = PolicyGradient { row_weights, ..objective };
+        rollouts(&[&[1.0, 1.0], &[1.0]], &[-1.0, -1.0, 3.0], &objective)
+    };
+    let (even, out) = weigh(Some(&[0.5, 4.0]));
+    close(&out, &[0.125, 0.125, -6.0]);
+    close(&[even.loss], &[0.25 - 6.0]);
+    assert_eq!(weigh(Some(&[1.0, 1.0])), weigh(None));
+    assert!(weigh(Some(&[0.0, 0.0])).1.iter().all(|&value| value == 0.0));
+    let short = PolicyGradient { row_weights: Some(&[1.0]), ..objective };
+    let (starts, mask) = ([0, 1, 2], [true; 2]);
+    let batch =
+        Rollouts::new(&[0.0; 2], None, None, &mask, Offsets::new("offsets", &starts, 2).unwrap()).unwrap();
+    let credit = Advantages::double(&[1.0, 1.0], Per::Sequence);
+    let error = policy_gradient(&batch, credit, &short, &mut [0.0; 2], 1).unwrap_err();
+    assert!(matches!(error, Error::Length { .. }), "{error:?}");
+}
+
+#[test]
 fn an_aggregate_weighs_each_token() {
     let objective = by_token(Update::Bounded(Clip::NONE));
     let weights = |aggregate| {

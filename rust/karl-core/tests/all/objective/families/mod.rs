@@ -120,6 +120,7 @@ fn threads_change_no_bit() {
             mask_negatives: None,
             penalty: Penalty::K3 { coef: 0.1, by_ratio: true },
             aggregate: Aggregate::TokenMean { tokens: Some(1e5) },
+            row_weights: None,
         };
         let credit = Advantages::double(&advantages, Per::Sequence);
         let found = policy_gradient(&rollouts, credit, &objective, &mut out, threads).unwrap();

@@ -36,7 +36,10 @@ fn the_coefficients_of_attached_rules_are_derivatives() {
                 for (penalty, mask_negatives) in
                     penalties.into_iter().zip([None, Some(0.02), Some(0.05), None])
                 {
-                    let objective = PolicyGradient { ratio, update, mask_negatives, penalty, aggregate };
+                    // Weights of rows beside a mask of negatives, which neither knows of.
+                    let row_weights = mask_negatives.map(|_| &batch.weights[..]);
+                    let objective =
+                        PolicyGradient { ratio, update, mask_negatives, penalty, aggregate, row_weights };
                     for per in [Per::Sequence, Per::Token] {
                         let off = batch.off(|logp| loss_of(&batch, &objective, per, logp));
                         assert!(off < 1e-7, "{objective:?} {off}");
@@ -57,6 +60,7 @@ fn a_geometric_mean_of_clipped_ratios_has_its_derivative() {
             mask_negatives: None,
             penalty: Penalty::None,
             aggregate,
+            row_weights: Some(&batch.weights),
         };
         for per in [Per::Sequence, Per::Token] {
             let off = batch.off(|logp| loss_of(&batch, &objective, per, logp));
@@ -75,6 +79,7 @@ fn detached_rules_are_their_formulas() {
         mask_negatives: None,
         penalty: Penalty::None,
         aggregate: Aggregate::TokenMean { tokens: Some(1.0) },
+        row_weights: None,
     };
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     let rules: [(Update, Weight<'_>); 3] = [
@@ -119,6 +124,7 @@ fn a_token_of_the_sequence_has_its_ratio_and_the_gradient_of_its_own() {
         mask_negatives: None,
         penalty: Penalty::None,
         aggregate: Aggregate::SequenceMean { sequences: Some(5.0) },
+        row_weights: None,
     };
     let of = |ratio, per| loss_of(&batch, &objective(ratio), per, &batch.logp);
     let (alike, wanted) = (of(Ratio::SequenceToken, Per::Sequence), of(Ratio::Sequence, Per::Sequence));
@@ -138,6 +144,7 @@ fn statistics_are_those_of_the_tokens_that_count() {
         mask_negatives: None,
         penalty: Penalty::K2 { coef: 0.1, by_ratio: false },
         aggregate: AGGREGATES[1],
+        row_weights: None,
     };
     let mut out = vec![0.0; batch.logp.len()];
     let advantages = Advantages::double(&batch.advantages, Per::Token);
@@ -183,6 +190,7 @@ fn a_number_that_is_not_finite_shows_in_the_loss_and_raises_nothing() {
         mask_negatives: None,
         penalty: Penalty::None,
         aggregate: AGGREGATES[0],
+        row_weights: None,
     };
     let mut logp = batch.logp.clone();
     logp[1] = f64::NAN;
