@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from karl_fast import target
+from karl_fast.advantage import segment_weights
 from tests.golden.test_files import PARTITION, STREAMING, golden, number
 from tests.tolerances import GOLDEN
 
@@ -143,3 +144,5 @@ def test_segments_of_a_tree_share_the_weight_of_their_node(case: Any) -> None:
     weights = np.where(node == 0, shares, shares / max(1, len(sizes) - 1))
     np.testing.assert_allclose(weights, np.concatenate([*case["outputs"]["weights"].values()]), rtol=GOLDEN)
     assert math.isclose(weights.sum(), case["outputs"]["total_weight"], rel_tol=GOLDEN)
+    parents = np.array([-1] + [0] * (len(sizes) - 1), dtype=np.int64)
+    np.testing.assert_allclose(segment_weights(parents, node, np.ones_like(node), credit="calls"), weights, rtol=GOLDEN)

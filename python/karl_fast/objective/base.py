@@ -154,7 +154,7 @@ class Objective(ABC):
         evaluation = self._evaluate_columns(logp, scored, by, log_z)
         for name, values in (("entropy", entropy), ("divergence", divergence)):
             if values is not None:
-                evaluation = self._add_term(evaluation, scored, by, name, values, _spread_weights(scored))
+                evaluation = self._add_tree_term(evaluation, scored, by, name, values)
         if label_logp is not None:
             weights = self._label_weights(np.where(scored.mask, logp, 0.0).astype(np.float64), scored)
             evaluation = self._add_term(evaluation, scored, by, "label_logp", label_logp, weights)
@@ -219,6 +219,17 @@ class Objective(ABC):
             evaluation, loss=evaluation.loss + loss, statistics=evaluation.statistics | {name: mean}, **coefficients
         )
 
+    def _add_tree_term(
+        self, evaluation: Evaluation, scored: Scored, by: float, name: str, values: NDArray[Any]
+    ) -> Evaluation:
+        """Add the term of a quantity whose tokens count what their rollouts do; its statistic is the plain mean."""
+        if scored.row_weights is None:
+            return self._add_term(evaluation, scored, by, name, values)
+        weights = np.broadcast_to(scored.row_weights[:, None], scored.mask.shape)
+        result = self._add_term(evaluation, scored, by, name, values, weights)
+        mean = float(values[scored.mask].mean(dtype=np.float64)) if scored.mask.any() else 0.0
+        return replace(result, statistics=result.statistics | {name: mean})
+
     def _evaluate_candidates(
         self, logp: NDArray[Any], candidate_logp: NDArray[Any], scored: Scored, by: float
     ) -> Evaluation:
@@ -232,12 +243,6 @@ class Objective(ABC):
     def _terms(self) -> dict[str, tuple[float, Aggregate]]:
         """Return the factor and the aggregate of each further quantity of a token that the family can read."""
         return {}
-
-
-def _spread_weights(scored: Scored) -> NDArray[np.float64] | None:
-    """Return the weight of the tree's rollout for each token; None without trees. [B, T]"""
-    weights = scored.row_weights
-    return None if weights is None else np.broadcast_to(weights[:, None], scored.mask.shape)
 
 
 def columns(logp: NDArray[Any], scored: Scored, name: str = "logp") -> dict[str, Any]:

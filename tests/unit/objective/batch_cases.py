@@ -58,6 +58,10 @@ CANDIDATES_OLD = -np.random.default_rng(16).exponential(size=(*MASK.shape, CANDI
 CANDIDATES_NEW = np.minimum(CANDIDATES_OLD + 0.5 * np.random.default_rng(17).normal(size=CANDIDATES_OLD.shape), -0.01)
 CANDIDATE_REWARDS = np.random.default_rng(19).integers(0, 2, size=CANDIDATES_OLD.shape).astype(np.float64)
 
+PARENTS = np.full(len(LENGTHS), -1, dtype=np.int64)
+PARENTS[[1, 2, 5]], PARENTS[7] = [0, 1, 4], 5
+"""Rollouts of the first group and of the second that others called: two of one tree, one below the other, in each."""
+
 BATCH = Batch(
     mask=MASK,
     rewards=REWARDS,
@@ -91,6 +95,9 @@ BATCH = Batch(
     candidate_rewards=CANDIDATE_REWARDS,
     seed=3,
 )
+
+TREES = replace(BATCH, parents=PARENTS)
+"""The same, some of which others called."""
 
 
 def extra(objective: Objective, rows: Any = slice(None)) -> dict[str, Any]:

@@ -133,6 +133,7 @@ from karl_fast.objective.axes.teacher import (
     TeacherSampled,
     TeacherTopK,
 )
+from karl_fast.objective.axes.tree import RootOnly, TreeCalls, TreeTokens
 from karl_fast.objective.families.target_policy import Tilted
 
 PG = recipe("grpo").objective
@@ -206,6 +207,7 @@ AXES: dict[tuple[type[Objective], str], list[Any]] = {
     ],
     (PolicyGradient, "entropy"): [NoEntropy(), EntropyBonus(0.01)],
     (PolicyGradient, "labels"): [NoLabels(), GatedLabels(0.5), SuffixLabels(0.5)],
+    (PolicyGradient, "tree"): [TreeTokens(), TreeCalls(), RootOnly()],
     (PolicyGradient, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
     (TrajectoryBalance, "filter"): [KeepAll(), DropTruncated()],
     (TrajectoryBalance, "reward"): [Raw(), Centre(), ZScore(1), Gated(Centre(), 0.4)],

@@ -12,11 +12,11 @@ import pytest
 from karl_fast.errors import ArgumentError, IncoherentObjectiveError
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.objective.toml import POINTS
-from tests.unit.objective.batch_cases import changed, differs, loss_of, numbers, title
+from tests.unit.objective.batch_cases import BATCH, TREES, changed, differs, loss_of, numbers, title
 from tests.unit.objective.objectives_to_test import ALONE, AXES, BASES, neighbours
 
 if TYPE_CHECKING:
-    from karl_fast.objective import Recipe
+    from karl_fast.objective import Batch, Recipe
 
 SAME_BY_DESIGN = {frozenset({"GSPO", "GSPO-token"})}
 """Where an advantage is of a rollout, both have the loss and the gradient of the other (Zheng et al., section 4.3)."""
@@ -26,10 +26,15 @@ def point_id(thing: Any) -> str:
     return repr(thing) if not isinstance(thing, tuple) else f"{thing[0].__name__}.{thing[1]}"
 
 
+def batch_of(axis: str) -> Batch:
+    """The batch on which the points of an axis differ."""
+    return TREES if axis == "tree" else BATCH
+
+
 @pytest.mark.parametrize("place", AXES, ids=point_id)
 def test_points_of_an_axis_differ_from_each_other(place: tuple[Any, str]) -> None:
     family, axis = place
-    found = {point: loss_of(replace(BASES[family], **{axis: point})) for point in AXES[place]}
+    found = {point: loss_of(replace(BASES[family], **{axis: point}), batch_of(axis)) for point in AXES[place]}
     for one, other in combinations(AXES[place], 2):
         if {type(one).__name__, type(other).__name__} != {"SequenceRatio", "SequenceTokenRatio"}:
             assert differs(found[one], found[other]), (one, other)
@@ -53,8 +58,8 @@ def test_recipes_differ_from_each_other_on_one_batch() -> None:
 def test_an_axis_that_a_recipe_changes_matters(recipe: Recipe) -> None:
     """Without any one of its changes a recipe is another."""
     base = next((other for other in RECIPES.values() if other.name == recipe.base), None)
-    mine = loss_of(recipe.objective)
     for axis in recipe.changes:
+        mine = loss_of(recipe.objective, batch_of(axis))
         assert base is not None
         if recipe.name == "GSPO-token":
             continue
@@ -62,7 +67,7 @@ def test_an_axis_that_a_recipe_changes_matters(recipe: Recipe) -> None:
             mutant = replace(recipe.objective, **{axis: getattr(base.objective, axis)})
         except IncoherentObjectiveError:  # its changes need each other
             continue
-        assert differs(mine, loss_of(mutant)), axis
+        assert differs(mine, loss_of(mutant, batch_of(axis))), axis
 
 
 NUMBERS = [

@@ -13,27 +13,27 @@ from karl_fast.objective import Batch, Scored, recipe
 from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.batch import FIELDS
 from karl_fast.objective.recipes import RECIPES
-from tests.unit.objective.batch_cases import BATCH, LOG_Z, MASK, NEW, extra, loss_of
+from tests.unit.objective.batch_cases import BATCH, LOG_Z, MASK, NEW, TREES, extra, loss_of
 
 SHORT = np.zeros(3)
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_wrong_shape_is_refused_by_name(name: str) -> None:
-    held = getattr(BATCH, name)
+    held = getattr(TREES, name)
     wrong = held[:-1] if name not in ("mask", "turn_rewards", "state_ids") else held[..., None]
     with pytest.raises(LayoutError, match=rf"^({name}|rewards|logp_old) has the shape \("):
-        replace(BATCH, **{name: wrong}).check()
+        replace(TREES, **{name: wrong}).check()
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_wrong_type_is_refused_by_name(name: str) -> None:
-    held = getattr(BATCH, name)
+    held = getattr(TREES, name)
     other = np.int32 if held.dtype in (np.float64, np.int64) else np.float64
     with pytest.raises(DTypeError, match=f"^{name} is {np.dtype(other)}, wanted an array of"):
-        replace(BATCH, **{name: held.astype(other)}).check()
+        replace(TREES, **{name: held.astype(other)}).check()
     with pytest.raises(DTypeError, match=f"^{name} is list"):
-        replace(BATCH, **{name: held.tolist()}).check()
+        replace(TREES, **{name: held.tolist()}).check()
 
 
 @pytest.mark.parametrize("name", ["logp_old", "logp_ref", "advantages"])
@@ -167,11 +167,12 @@ def test_log_z_is_accepted_only_where_learned() -> None:
 
 
 def test_batch_is_unchanged_and_frozen() -> None:
-    before = {name: getattr(BATCH, name).copy() for name in FIELDS}
+    before = {name: getattr(TREES, name).copy() for name in FIELDS}
     for found in RECIPES.values():
         found.objective.score(BATCH)
+    recipe("rlm-grpo").objective.score(TREES)
     for name, held in before.items():
-        np.testing.assert_array_equal(getattr(BATCH, name), held)
+        np.testing.assert_array_equal(getattr(TREES, name), held)
     with pytest.raises(FrozenInstanceError):
         BATCH.seed = 4
 

@@ -253,7 +253,7 @@ def test_recipes_are_stored_and_computed_without_a_framework() -> None:
     assert done.stdout.splitlines() == ["[[-0.5], [-0.5]]"]
 
 
-@pytest.mark.parametrize("axis", ["entropy", "correction", "labels"])
+@pytest.mark.parametrize("axis", ["entropy", "correction", "labels", "tree"])
 def test_recipe_from_before_an_axis_loads(axis: str) -> None:
     text = to_toml(recipe("grpo"))
     start = text.index(f"[{axis}]")
