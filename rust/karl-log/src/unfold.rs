@@ -202,7 +202,7 @@ mod tests {
     fn each_element_makes_a_row_that_keeps_the_text_of_every_value() {
         let record = r#"{"id": 7, "p": 1.50, "responses" : [ "a,]", {"b": [1]} ],"rewards":[1e2 , -0.0]}"#;
         let rows = unfold(record, "", "rewards[]", "responses[]", false).unwrap();
-        let head = |index| format!(r#"{{"karl_fast_element":{{"id":"7/{index}","index":{index},"of":"7"}},"#);
+        let head = |index| format!(r#"{{"karl_fast_element":{{"id":"7/{index}","of":"7","index":{index}}},"#);
         assert_eq!(rows[0], head(0) + r#""id": 7, "p": 1.50, "responses" : "a,]","rewards":1e2}"#);
         assert_eq!(rows[1], head(1) + r#""id": 7, "p": 1.50, "responses" : {"b": [1]},"rewards":-0.0}"#);
         let nested = r#"{"samples": [{"text": "a", "score": 1}, {"text": "b", "score": 0}]}"#;
@@ -239,6 +239,6 @@ mod tests {
         assert_eq!(row(r#""x":{"id": 3, "reward": 1}"#), r#"{"id": 3, "reward": 1}"#);
         assert_eq!(row(r#""x":{}"#), r#"{"id":"x"}"#);
         let rows = unfold(r#""x": {"rewards": [1, 2]}"#, "", "rewards[]", "", true).unwrap();
-        assert_eq!(rows[1], r#"{"karl_fast_element":{"id":"x/1","index":1,"of":"x"},"id":"x","rewards": 2}"#);
+        assert_eq!(rows[1], r#"{"karl_fast_element":{"id":"x/1","of":"x","index":1},"id":"x","rewards": 2}"#);
     }
 }

@@ -27,28 +27,29 @@ pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64)
     }
 }
 
-/// Find the end of the member of an object that begins here with its key: that of its value, or of the key if no value
-/// follows.
+/// Find the end of the member of an object that begins here with its key: that of its value, or of the key if that is
+/// too long or no value follows.
 pub(super) fn member<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<ValueEnd> {
     let ValueEnd::Kept(key) = key_end(window, limit)? else { return window.value(limit) };
+    if key > limit {
+        return Ok(window.past(key));
+    }
     let mut at = key;
     let mut is_behind_colon = false;
     loop {
         at = skip_space(window.bytes(), at);
         match window.bytes().get(at).copied() {
+            _ if at - key > limit => return Ok(ValueEnd::Kept(key)),
             Some(b':') if !is_behind_colon => {
                 is_behind_colon = true;
                 at += 1;
             }
-            Some(_) if is_behind_colon => break,
+            Some(_) if is_behind_colon => return window.value_from(at, limit),
             Some(_) => return Ok(ValueEnd::Kept(key)),
-            None if window.bytes().len() > limit || !window.fill()? => {
-                return Ok(ValueEnd::Torn(window.bytes().len()));
-            }
+            None if !window.fill()? => return Ok(ValueEnd::Torn(window.bytes().len())),
             None => {}
         }
     }
-    window.value_from(at, limit)
 }
 
 /// Find the end of the key that begins here, without consuming it.
