@@ -103,6 +103,8 @@ OTHERS = [
     peer("polars-lines", "polars", "lines", slow=True),
     peer("polars-full", "polars", "full", slow=True),
     peer("pyarrow", "pyarrow", "two-columns"),
+    peer("daft", "daft", "two-columns", takes="plain", slow=True),
+    peer("spark", "pyspark", "two-columns", "pandas", takes="plain", slow=True),
     peer("pandas", "pandas", "full", slow=True),
     Contender("wc -l", ("wc", "-l", "LOG"), rows=False),
     Contender("cat", ("cat", "LOG"), rows=False),
