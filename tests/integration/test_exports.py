@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import karl_fast
+from karl_fast import train
 from tests.unit.convert import samples
 from tests.unit.convert import test_atif as atif
 from tests.unit.convert import test_copilot_cli as copilot
@@ -166,3 +167,19 @@ def test_rows_of_all_products_are_rendered_for_training(tmp_path: Path, tiny_mod
     )
     assert result.manifest["draw"]["failed"] == {}
     assert len((tmp_path / "data" / "train.jsonl").read_text("utf-8").splitlines()) == len(drawn)
+
+
+def test_rows_of_all_products_are_trained_on(tmp_path: Path, tiny_model: Path) -> None:
+    """A step on each of them: chats by the chat template, decoded texts as they are."""
+    drawn: dict[str, list[dict[str, Any]]] = {"chats": [], "texts": []}
+    for at, name in enumerate(EXPORTS):
+        (tmp_path / str(at) / "in").mkdir(parents=True)
+        for row in draw(name, tmp_path / str(at) / "in"):
+            drawn["chats" if "messages" in row else "texts"].append(row)
+    for kind, rows in drawn.items():
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        settings = train.Training(iters=len(rows), batch_size=1, num_layers=1)
+        trained = train.train(tmp_path / kind, tiny_model, tmp_path / f"{kind}-adapter", settings)
+        account = trained.rows["train"]
+        assert (account["rows"], account["dropped"]) == (len(rows), {})

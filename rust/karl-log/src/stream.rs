@@ -204,6 +204,7 @@ impl Candidates {
         let vocabulary = NameTables::new();
         let rows = keep(candidates, &input.source.path, RowBins::new(components, &vocabulary))?;
         input.source.size = fs::metadata(&input.source.path).map_or(0, |facts| facts.len());
+        input.fields.end_unfolding();
         let columns = columns(vec![rows], vocabulary, components, threads);
         let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, None)?;
         let streamed = Streamed { origin, facts, domains: self.domains, ungrouped: self.ungrouped };

@@ -6,12 +6,13 @@ import gzip
 import json
 import re
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import karl_fast
-from karl_fast import errors
+from karl_fast import distributed, errors
 from tests.cli.run import karl
 
 if TYPE_CHECKING:
@@ -66,6 +67,32 @@ def test_a_file_of_rows_gives_the_same_draw(tmp_path: Path) -> None:
     for name in ("log.jsonl", "log.jsonl.gz", "log.json"):
         karl_fast.sample(tmp_path / name, tmp_path / name[:-1].replace(".", "-"), **asked, **EACH)
         assert rows_of(tmp_path / name[:-1].replace(".", "-")) == rows_of(tmp_path / "twin")
+
+
+def test_workers_tables_and_pipes_read_groups(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", GROUPS * 10)
+    asked: dict[str, Any] = {"k": 6, "split": (1, 0, 0), "score": "centre"} | EACH
+    karl_fast.sample(path, tmp_path / "data", **asked)
+    with ThreadPoolExecutor(2) as executor:
+        distributed.sample(path, tmp_path / "workers", executor=executor, split_bytes=200, **asked)
+    assert rows_of(tmp_path / "workers") == rows_of(tmp_path / "data")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    parquet.write_table(arrow.Table.from_pylist(GROUPS * 10), tmp_path / "log.parquet")
+    karl_fast.sample(tmp_path / "log.parquet", tmp_path / "table", **asked)
+    assert rows_of(tmp_path / "table") == rows_of(tmp_path / "data")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_pipe_is_read_once(named: bool, tmp_path: Path) -> None:
+    text = json.dumps({group["id"]: group for group in GROUPS}) if named else "\n".join(map(json.dumps, GROUPS))
+    (tmp_path / "log.json").write_text(text, "utf-8")
+    options = ["--reward", "rewards[]", "--completion", "responses[]", "-k", 3, "--split", "1,0,0"]
+    options += ["--sampler", "weighted-reservoir", "--inverse-temperature", 2]
+    for source, out in (("log.json", "file"), ("-", "pipe")):
+        done = karl("sample", source, *options, "-o", out, folder=tmp_path, input=text)
+        assert done.returncode == 0, done.stderr
+    assert rows_of(tmp_path / "pipe") == rows_of(tmp_path / "file")
 
 
 def test_elements_may_be_objects_and_conversations(tmp_path: Path) -> None:

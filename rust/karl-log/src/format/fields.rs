@@ -145,6 +145,11 @@ impl Fields {
         self
     }
 
+    /// Say that the records are rows as they are: those of a stream were unfolded before they were kept.
+    pub(crate) fn end_unfolding(&mut self) {
+        (self.lists, self.is_named) = (Vec::new(), false);
+    }
+
     /// Return whether a record is not its only row as it is.
     #[must_use]
     pub fn is_unfolded(&self) -> bool {
