@@ -98,12 +98,13 @@ def draw_rounds(name: str, experiment: Experiment) -> None:
 
     def draw(*axes: Any) -> None:
         for axis, (metric, title) in zip(axes, ROUNDS.items(), strict=True):
-            for colour, (arm, seeds) in zip(trials.COLOURS, experiment["curves"].items(), strict=False):
+            curves = [pair for pair in experiment["curves"].items() if not AFTER_ROUNDS.fullmatch(pair[0])]
+            for colour, (arm, seeds) in zip(trials.COLOURS, curves, strict=False):
                 trials.seeds(axis, [seed[metric] for seed in seeds], 1, colour, arm)
             axis.set_title(title, fontsize=9, loc="left")
             axis.set_xlabel("round", fontsize=8)
             axis.tick_params(labelsize=8)
-        axes[0].legend(frameon=False, fontsize=8)
+        axes[1].legend(frameon=False, fontsize=8)
 
     trials.figure(f"{name}-rounds", draw, 2)
 
