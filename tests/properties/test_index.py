@@ -117,6 +117,25 @@ def test_every_kind_of_file_has_an_index(tmp_path: Path, end: str) -> None:
     assert draw(log, "third", with_index=True) == draw(log, "without", with_index=False)
 
 
+def test_names_of_the_folder_are_those_of_the_folder_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    rows.write(tmp_path / "a" / "log.jsonl", rows.records(50))
+
+    def groups(folder: str, field: str) -> set[str]:
+        log = tmp_path / folder / "log.jsonl"
+        draw(log, "out", with_index=True, k=5, group=field)
+        lines = (log.parent / "out" / "train.jsonl").read_text("utf-8").splitlines()
+        return {json.loads(line)["karl_fast"]["group"] for line in lines}
+
+    assert groups("a", "file.parent") == {"a"}
+    (tmp_path / "a").rename(tmp_path / "b")
+    scanned = note_scans(monkeypatch)
+    assert (groups("b", "file.parent"), len(scanned)) == ({"b"}, 1)
+    groups("b", "file.name")
+    (tmp_path / "b").rename(tmp_path / "c")
+    assert (groups("c", "file.name"), len(scanned)) == ({"log"}, 2)  # its names are the same: no new index
+
+
 def test_an_index_is_not_a_log_and_a_folder_of_logs_has_one_for_each(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for at in range(3):

@@ -7,9 +7,9 @@ runs.jsonl.karl-index    header: settings of reading, size, time of change, hash
 
 An index is used where the log is what it was, or has only grown: the same size and time of change, or more bytes after
 the same ones. Its beginning, its end and blocks between them are compared by their hashes. Everything else is read
-anew: a log that was rewritten, an index that is torn, of other settings or of another version. Records that are drawn
-are compared with the hashes of their first reading, as always. Of two processes that write one index at the same time,
-the second leaves it to the first.
+anew: a log that was rewritten, an index that is torn, of other settings or of another version, and a log that was moved
+where names of its rows are parts of its path. Records that are drawn are compared with the hashes of their first
+reading, as always. Of two processes that write one index at the same time, the second leaves it to the first.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _read_file(scan: _Scan, place: Path | None, reader: dict[str, Any]) -> tuple
     try:
         with Path(scan.path).open("rb") as file:
             before = os.fstat(file.fileno())
-            key = _key(reader, scan.form)
+            key = _key(reader, scan)
             index = load(place, file, key) if place else Index()
             end = _last_line_end(file, index.end, before.st_size) if scan.is_ranged else before.st_size
             if not scan.is_ranged and index.end != end:
@@ -266,10 +266,12 @@ def _last_line_end(file: BinaryIO, start: int, size: int) -> int:
     return start
 
 
-def _key(reader: dict[str, Any], form: Form) -> dict[str, Any]:
-    """Return what an index has to be of, besides the bytes."""
+def _key(reader: dict[str, Any], scan: _Scan) -> dict[str, Any]:
+    """Return what an index has to be of, besides the bytes: the parts of the path are in the names of its rows."""
     settings = {name: value for name, value in reader.items() if name != "threads"}
-    key: dict[str, Any] = json.loads(json.dumps({"version": _core.VERSION, "reader": settings, "form": form}))
+    path = scan.splits.file_parts(scan.name, scan.form)
+    held = {"version": _core.VERSION, "reader": settings, "form": scan.form, "path": path}
+    key: dict[str, Any] = json.loads(json.dumps(held))
     return key
 
 

@@ -58,6 +58,14 @@ pub enum Error {
         /// Number of rows.
         count: usize,
     },
+    /// Following the parents of a row leads back to it.
+    #[error("{what} at index {row} lead back to it in a circle, wanted a way to a root")]
+    Circle {
+        /// The argument.
+        what: &'static str,
+        /// The row.
+        row: usize,
+    },
     /// A share lies outside (0, 1].
     #[error("{what} is {value}, wanted a number in (0, 1]")]
     Fraction {

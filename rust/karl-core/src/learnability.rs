@@ -8,7 +8,7 @@
 //!
 //! Reference: pedagogical RL (noahziems.com/pedagogical-rl); rl-experiments @879294c, `pedagogy_sandbox`.
 
-use crate::check::{check_length, check_not_negative, check_positive};
+use crate::check::{check_length, check_not_negative, check_number, check_positive};
 use crate::error::{Error, Result};
 use crate::group::offsets::Offsets;
 use crate::numeric::sum::sum;
@@ -27,12 +27,13 @@ pub struct Learnability {
 
 /// Return the learnability of each trajectory, from the gaps of its tokens.
 ///
-/// Shapes: gaps `[T]`, offsets `[B + 1]`, result `[B]`. Cost: two passes, one `exp` a token.
+/// Shapes: gaps `[T]`, offsets `[B + 1]`, result `[B]`. Cost: three passes, one or two `exp` a token.
 /// Reference: see the [module](self); there beta is 5 and lambda 0.5.
 ///
 /// # Errors
 /// [`Error::Length`] where offsets are those of other tokens; [`Error::Outside`] for a gap below 0, NaN or infinite;
-/// [`Error::Positive`] for a `beta` that is not above 0; [`Error::Negative`] for a negative `lambda`.
+/// [`Error::Positive`] for a `beta` that is not above 0; [`Error::Negative`] for a negative `lambda`, and
+/// [`Error::Number`] for an infinite one.
 pub fn learnability<R: Real>(
     gaps: &[R],
     offsets: &Offsets<'_>,
@@ -43,6 +44,7 @@ pub fn learnability<R: Real>(
     check_length("gaps", gaps.len(), offsets.values())?;
     check_positive("beta", beta)?;
     check_not_negative("lambda", lambda)?;
+    check_number("lambda", lambda)?;
     let outside = |gap: &R| !(gap.widen() >= 0.0 && gap.widen().is_finite());
     if let Some(index) = gaps.iter().position(outside) {
         let value = gaps[index].widen();
@@ -63,11 +65,21 @@ pub fn learnability<R: Real>(
 
 fn of_row<R: Real>(gaps: &[R], beta: f64, lambda: f64) -> Learnability {
     let (count, values) = (gaps.len() as f64, || gaps.iter().map(|gap| gap.widen()));
-    let most = values().fold(0.0, f64::max);
-    // The mean of exp(beta (gap - most)) is between 1 / T and 1, whatever beta: nothing overflows.
-    let mean = sum(values().map(|gap| libm::exp(beta * (gap - most)))) / count;
-    let spike = (most + libm::log(mean) / beta).max(0.0);
-    Learnability { gap: sum(values()) / count, spike, learnability: libm::exp(-lambda * spike) }
+    let (gap, most) = (sum(values()) / count, values().fold(0.0, f64::max));
+    let spike = if beta * most < f64::EPSILON {
+        // Up to rounding; and beta times a gap may be too small a number.
+        gap
+    } else {
+        (most + log_mean_exp(|| values().map(|gap| beta * (gap - most)), count) / beta).max(0.0)
+    };
+    Learnability { gap, spike, learnability: libm::exp(-lambda * spike) }
+}
+
+/// Return `log(mean(exp(x)))` of numbers up to 0 of which one is 0, without the cancellation that it has where all are
+/// near 0.
+fn log_mean_exp<I: Iterator<Item = f64>>(exponents: impl Fn() -> I, count: f64) -> f64 {
+    let less = sum(exponents().map(libm::expm1)) / count;
+    if less > -0.5 { libm::log1p(less) } else { libm::log(sum(exponents().map(libm::exp)) / count) }
 }
 
 #[cfg(test)]
@@ -82,7 +94,16 @@ mod tests {
     #[test]
     fn the_spike_goes_from_the_mean_gap_to_the_largest() {
         let gaps = [0.0, 0.5, 3.0];
-        assert!((of(&gaps, 1e-7).spike - 3.5 / 3.0).abs() < 1e-6);
+        for beta in [1e-7, 1e-12, 1e-15, 1e-17, 1e-300, f64::from_bits(1)] {
+            assert!((of(&gaps, beta).spike - 3.5 / 3.0).abs() < 1e-6, "{beta}");
+        }
+        // Against the series of the mean and the variance of the gaps.
+        let (mean, variance) = (3.5 / 3.0, (0.25 + 9.0) / 3.0 - (3.5_f64 / 3.0).powi(2));
+        assert!((of(&gaps, 1e-9).spike - (mean + 1e-9 * variance / 2.0)).abs() < 1e-15);
+        assert!(
+            (of(&gaps, 2.0).spike - libm::log((1.0 + libm::exp(1.0) + libm::exp(6.0)) / 3.0) / 2.0).abs()
+                < 1e-14
+        );
         assert!((of(&gaps, 1e6).spike - 3.0).abs() < 1e-5);
         assert!((of(&[0.0; 4], 5.0).learnability - 1.0).abs() < 1e-15);
         assert!(of(&[], 5.0).spike.is_nan());
@@ -98,5 +119,6 @@ mod tests {
         let offsets = Offsets::new("offsets", &[0, 1], 1).unwrap();
         assert!(learnability(&[1.0], &offsets, 0.0, 0.5, 1).is_err());
         assert!(learnability(&[1.0], &offsets, 5.0, -0.5, 1).is_err());
+        assert!(learnability(&[0.0], &offsets, 5.0, f64::INFINITY, 1).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::check::{check_finite, check_length, check_not_infinite, check_number, check_positive};
 use crate::error::{Error, Result};
+use crate::numeric::differ;
 
 /// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
 pub const LARGEST: f64 = 1e100;
@@ -82,6 +83,15 @@ pub fn composite_of(components: &[f64], weights: &[f64], shared: &[bool]) -> f64
     within(if known < all { sum + part / known * all } else { sum + part })
 }
 
+/// Return the middle between the least and the largest of some rewards, without those that are missing; `None` where they
+/// do not [`differ`]. Shapes: `[B]`.
+#[must_use]
+pub fn midrange(rewards: &[f64]) -> Option<f64> {
+    let known = || rewards.iter().copied().filter(|reward| reward.is_finite());
+    let (least, largest) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
+    differ(least, largest).then(|| least / 2.0 + largest / 2.0)
+}
+
 /// Return 1 - x: a number of which less is better, as a component of a reward.
 #[must_use]
 pub fn complement(value: f64) -> f64 {
@@ -160,5 +170,19 @@ impl AsymmetricScale {
         let shaped: Vec<f64> = rewards.iter().map(|&reward| self.of(reward)).collect();
         check_not_infinite("shaped reward", &shaped)?;
         Ok(shaped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_midrange_is_between_rewards_that_differ() {
+        assert_eq!(midrange(&[1.0, f64::NAN, 0.0, 0.9]), Some(0.5));
+        assert_eq!(midrange(&[-1e308, 1e308]), Some(0.0));
+        for equal in [&[][..], &[f64::NAN], &[0.3], &[0.3, 0.3], &[0.1 + 0.2, 0.3, 0.3]] {
+            assert_eq!(midrange(equal), None, "{equal:?}");
+        }
     }
 }

@@ -417,6 +417,21 @@ impl Selection {
     }
 }
 
+/// Return the log-factors of each row by two reasons.
+///
+/// ```text
+/// log f_i = log left_i + log right_i
+/// ```
+///
+/// Shapes: all `[B]`.
+///
+/// # Errors
+/// [`Error::Length`] for another number of rows.
+pub fn join_log_factors(left: &[f64], right: &[f64]) -> Result<Vec<f64>> {
+    check_length("log_factors", right.len(), left.len())?;
+    Ok(left.iter().zip(right).map(|(left, right)| left + right).collect())
+}
+
 /// Return `b s_i + log f_i` of each row; NaN where there is no score.
 fn exponents(scores: &[f64], log_factors: &[f64], b: f64) -> Vec<f64> {
     scores.iter().zip(log_factors).map(|(score, factor)| b * score + factor).collect()

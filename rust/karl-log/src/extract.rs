@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
-use karl_core::numeric::sum::Compensated;
+use karl_core::numeric::sum::sum;
 use karl_core::reward::complement;
 use karl_core::rng::id128;
 use memchr::memchr;
@@ -375,7 +375,17 @@ fn join_decoded<'r>(
 
 /// Slots of a field's choices.
 #[derive(Debug)]
-struct Slot(Vec<(usize, Transform, Option<Arc<str>>)>);
+struct Slot(Vec<SlotChoice>);
+
+/// Choice of a field.
+#[derive(Debug)]
+struct SlotChoice {
+    /// Place of its value among those of the scan.
+    at: usize,
+    transform: Transform,
+    /// Text in place of the value.
+    constant: Option<Arc<str>>,
+}
 
 /// Results of the scan: the record and the position of each wanted value in it.
 #[derive(Clone, Copy)]
@@ -389,7 +399,7 @@ impl Slot {
     fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let slot = |choice: &Choice| {
             paths.push(choice.path.clone());
-            (paths.len() - 1, choice.transform, choice.constant.clone())
+            SlotChoice { at: paths.len() - 1, transform: choice.transform, constant: choice.constant.clone() }
         };
         Self(field.choices().iter().map(slot).collect())
     }
@@ -397,14 +407,14 @@ impl Slot {
     /// Add a path without conversion.
     fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
         paths.push(path.clone());
-        Self(vec![(paths.len() - 1, Transform::AsIs, None)])
+        Self(vec![SlotChoice { at: paths.len() - 1, transform: Transform::AsIs, constant: None }])
     }
 
     /// Return the first non-empty choice, or else the last.
     fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Transform) {
         let mut chosen = (None, Transform::AsIs);
-        for (slot, transform, _) in &self.0 {
-            chosen = (found.raw(*slot), *transform);
+        for choice in &self.0 {
+            chosen = (found.raw(choice.at), choice.transform);
             if chosen.0.is_some_and(holds) {
                 break;
             }
@@ -420,25 +430,24 @@ impl Slot {
     /// Return the name in the value of the only choice, if it needs neither unescaping nor conversion.
     #[inline]
     fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
-        let [(slot, Transform::AsIs, _)] = self.0[..] else { return None };
-        found.raw(slot).and_then(plain)
+        let [SlotChoice { at, transform: Transform::AsIs, .. }] = self.0[..] else { return None };
+        found.raw(at).and_then(plain)
     }
 
     /// Return the number that the value yields.
     fn reward(&self, found: FieldValues<'_>) -> RewardValue {
         match self.choose(found) {
             (raw, Transform::Grade) => grade(raw),
-            (raw, Transform::Sum) => sum(raw),
+            (raw, Transform::Sum) => total(raw),
             (raw, _) => reward(raw),
         }
     }
 
     /// Return the name that the value yields.
     fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
-        let is_of_record = |(slot, _, constant): &&(usize, Transform, Option<Arc<str>>)| {
-            constant.is_some() || found.raw(*slot).is_some_and(holds)
-        };
-        if let Some((.., Some(text))) = self.0.iter().find(is_of_record) {
+        let is_present =
+            |choice: &&SlotChoice| choice.constant.is_some() || found.raw(choice.at).is_some_and(holds);
+        if let Some(SlotChoice { constant: Some(text), .. }) = self.0.iter().find(is_present) {
             return Name::Text(Cow::Owned(text.to_string()));
         }
         match self.choose(found) {
@@ -457,17 +466,18 @@ impl<'r> FieldValues<'r> {
 }
 
 /// Parse a reward, or a list of rewards as their sum; a list with a value that is missing has no sum.
-fn sum(raw: Option<&[u8]>) -> RewardValue {
+fn total(raw: Option<&[u8]>) -> RewardValue {
     let Some(text) = raw.filter(|raw| raw.starts_with(b"[")) else { return reward(raw) };
     let Ok(Value::Array(values)) = reference_parser::parse(text) else { return RewardValue::NotANumber };
-    let mut sum = Compensated::ZERO;
+    let mut numbers = Vec::with_capacity(values.len());
     for value in &values {
         match reward(Some(value.to_string().as_bytes())) {
-            RewardValue::Value(number) => sum.add(number),
+            RewardValue::Value(number) => numbers.push(number),
             other => return other,
         }
     }
-    if values.is_empty() { RewardValue::Missing } else { reward(Some(sum.value().to_string().as_bytes())) }
+    let total = sum(numbers.iter().copied()).to_string();
+    if numbers.is_empty() { RewardValue::Missing } else { reward(Some(total.as_bytes())) }
 }
 
 /// Return whether a value is present and neither null nor empty; an empty choice gives way to the next.

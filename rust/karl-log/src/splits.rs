@@ -114,6 +114,15 @@ pub fn is_enough(head: &Source, limit: usize, watch: &Watch) -> Result<bool> {
     Ok(true)
 }
 
+/// Return the fields of the records of a file.
+///
+/// # Errors
+/// [`Error::Field`] for an invalid field.
+pub fn fields_of(name: &str, form: &FileForm, settings: &ReadSettings) -> Result<Fields> {
+    let fields = Fields::new(form.format, &settings.wishes.overrides, form.number)?.in_file(name);
+    Ok(fields.with_names(matches!(form.layout, FileLayout::Named(_))))
+}
+
 /// Scan the records that begin in a split of a file; `copy` holds its bytes.
 ///
 /// # Errors
@@ -126,8 +135,7 @@ pub fn scan(
     settings: &ReadSettings,
     watch: &Watch,
 ) -> Result<ScannedSplit> {
-    let fields = Fields::new(form.format, &settings.wishes.overrides, form.number)?.in_file(name);
-    let fields = fields.with_names(matches!(form.layout, FileLayout::Named(_)));
+    let fields = fields_of(name, form, settings)?;
     let mut scanner = Scanner::new(0, &fields, settings.scan);
     let mut rows = PartRows::default();
     let mut tally = FileTally::default();

@@ -9,7 +9,7 @@ use crate::sample::sampler_by_name;
 use crate::target::temperature;
 use karl_core::filter::{ConstantCount, Rules, Verdict, count_other_rewards, tally};
 use karl_core::replay::recency;
-use karl_core::selection::LogZRange;
+use karl_core::selection::{LogZRange, join_log_factors};
 use karl_core::sketch::Moments;
 use karl_core::stream::StreamSummary as Stream;
 use karl_core::summary::Summary;
@@ -82,26 +82,17 @@ impl Selection {
         };
         let (table, given) = (&log.get().inner, &log.get().log_weights);
         let partition = Partition::by_name(partition_by)?;
-        let scores = scores.map(|scores| own_column("scores", scores)).transpose()?;
-        let factors = log_factors.map(|factors| own_column("log_factors", factors)).transpose()?;
+        let given = GivenColumns {
+            log_weights: given.as_deref(),
+            scores: scores.map(|scores| own_column("scores", scores)).transpose()?,
+            half_life,
+            log_factors: log_factors.map(|factors| own_column("log_factors", factors)).transpose()?,
+        };
         let (rewards, inner, verdicts, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
             let (inner, expected) =
                 with(table, partition, settings.sampler, rewards.as_deref(), |population| {
-                    let inner = match (given.as_deref(), scores.as_deref()) {
-                        (Some(given), _) => select_weighted(population, given, &settings)?,
-                        (None, Some(scores)) => select_scored(population, scores, &settings)?,
-                        (None, None) => select(population, &settings)?,
-                    };
-                    let aged = half_life
-                        .map(|half_life| {
-                            recency(table.order.as_deref().unwrap_or_default(), half_life, threads)
-                        })
-                        .transpose()?;
-                    let inner = match added(aged, factors) {
-                        Some(factors) => inner.times(population, factors, &settings)?,
-                        None => inner,
-                    };
+                    let inner = given.select(population, table, &settings)?;
                     let expected =
                         inner.target.expected(&inner.rows(population), population.rewards, threads);
                     Ok((inner, expected))
@@ -275,17 +266,43 @@ impl Selection {
     }
 }
 
+/// What the caller gives in place of scores, and besides them.
+struct GivenColumns<'a> {
+    log_weights: Option<&'a [f64]>,
+    scores: Option<Vec<f64>>,
+    half_life: Option<f64>,
+    log_factors: Option<Vec<f64>>,
+}
+
+impl GivenColumns<'_> {
+    /// Select the rows of a log.
+    fn select(
+        self,
+        population: &Population<'_>,
+        log: &karl_log::Log,
+        settings: &SelectionSettings,
+    ) -> karl_core::Result<karl_core::Selection> {
+        let selection = match (self.log_weights, &self.scores) {
+            (Some(given), _) => select_weighted(population, given, settings)?,
+            (None, Some(scores)) => select_scored(population, scores, settings)?,
+            (None, None) => select(population, settings)?,
+        };
+        let times = log.order.as_deref().unwrap_or_default();
+        let aged = self.half_life.map(|half_life| recency(times, half_life, settings.threads)).transpose()?;
+        let factors = match (aged, self.log_factors) {
+            (Some(aged), Some(factors)) => Some(join_log_factors(&aged, &factors)?),
+            (aged, factors) => aged.or(factors),
+        };
+        match factors {
+            Some(factors) => selection.times(population, factors, settings),
+            None => Ok(selection),
+        }
+    }
+}
+
 /// Return a copy of a column. `[B]`
 fn own_column(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     column::<f64>(name, object).and_then(|column| Ok(column.as_slice()?.to_vec()))
-}
-
-/// Return the sum of two columns of logarithms, of those there are.
-fn added(left: Option<Vec<f64>>, right: Option<Vec<f64>>) -> Option<Vec<f64>> {
-    match (left, right) {
-        (Some(left), Some(right)) => Some(left.iter().zip(&right).map(|(a, b)| a + b).collect()),
-        (left, right) => left.or(right),
-    }
 }
 
 fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {

@@ -124,6 +124,27 @@ def test_an_event_that_is_there_twice_counts_once(convert: Convert, tmp_path: Pa
     assert (len(found["messages"]), account.duplicates) == (len(WHOLE), 1)
 
 
+def test_conversations_in_files_of_one_name_have_ids_of_their_own(convert: Convert, tmp_path: Path) -> None:
+    for at, words in enumerate(("One", "Two", "Two")):
+        (tmp_path / str(at)).mkdir()
+        lines(tmp_path / str(at) / "log.jsonl", [said("u1", "user", text(words)), said("m1", "assistant", text("Yes."))])
+    _, found = convert(tmp_path)
+    ids = [one["id"] for one in found]
+    assert (len(set(ids)), sum(name == "log.jsonl" for name in ids)) == (3, 1)
+    assert all(name.partition("/")[0] == "log.jsonl" for name in ids)
+
+
+@pytest.mark.parametrize("write", [lines, lambda path, events: path.write_text(json.dumps(events), "utf-8") and path])
+def test_events_of_other_logs_are_not_taken(convert: Convert, tmp_path: Path, write: Any) -> None:
+    other = {"id": 1, "timestamp": "2026-01-01T00:00:00Z", "source": "api", "kind": "request"}
+    path = write(tmp_path / "log.jsonl", [other, other | {"id": 2}])
+    with pytest.raises(errors.KarlError) as raised:
+        karl_fast.convert(path, tmp_path / "out.jsonl")
+    assert "openhands" not in str(raised.value).lower()
+    _, [found] = convert(write(tmp_path / "events.jsonl", EVENTS))
+    assert len(found["messages"]) == len(WHOLE)
+
+
 def test_images_and_odd_types_are_counted(convert: Convert, tmp_path: Path) -> None:
     image = {"type": "image", "image_urls": ["data:image/png;base64,iVBORw0KGgo="]}
     events = [said("u1", "user", text("Look"), image), action("a1", "c1", "r1", reasoning_content=5), *EVENTS[-1:]]

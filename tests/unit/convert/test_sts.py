@@ -62,6 +62,43 @@ def test_sessions_in_one_file_are_several(convert: Convert, tmp_path: Path) -> N
     assert [len(one["messages"]) for one in found] == [5, 4]
 
 
+def session(name: str, *words: str) -> list[Any]:
+    """Return a session with a question and an answer to each of some words."""
+    turns = [message(role, f"{role} {word}") for word in words for role in ("user", "assistant")]
+    return [HEADER | {"id": name}, *turns]
+
+
+def test_files_that_begin_with_one_session_keep_the_others(convert: Convert, tmp_path: Path) -> None:
+    first = write(tmp_path / "a.jsonl", [*session("s1", "x"), *session("s2", "y")])
+    for shared in (session("s1", "x"), session("s1", "x", "more")):
+        second = write(tmp_path / "b.jsonl", [*shared, *session("s3", "z")])
+        account, found = convert(first, second)
+        assert {one["messages"][0]["content"] for one in found} == {"user x", "user y", "user z"}
+        assert (account.duplicates, len(found), len({one["id"] for one in found})) == (0, 4, 4)
+        assert all(one["session"] == one["id"].partition("/")[0] for one in found)
+
+
+def test_a_copy_and_a_beginning_of_several_sessions_are_counted(convert: Convert, tmp_path: Path) -> None:
+    lines = [*session("s1", "x"), *session("s2", "y")]
+    whole, part = write(tmp_path / "a.jsonl", lines), write(tmp_path / "b.jsonl", lines[:-1])
+    account, found = convert(whole, write(tmp_path / "c.jsonl", lines), part)
+    assert [one["id"] for one in found] == ["s1", "s2"]
+    assert account.duplicates == 2 * len(lines) - 1
+    assert account.notes == {"copied_session": 1, "session_snapshot": 1}
+
+
+def test_a_mark_is_added_to_whole_ids(convert: Convert, tmp_path: Path) -> None:
+    """The id of one session may begin that of another: s1 and s10."""
+    first = write(tmp_path / "a.jsonl", session("s1", "x"))
+    second = write(tmp_path / "b.jsonl", [*session("s1", "other"), *session("s10", "y")])
+    _, found = convert(first, second)
+    marked = {one["messages"][0]["content"]: one["id"] for one in found}
+    assert marked["user x"] == "s1"
+    assert marked["user other"].startswith("s1/")
+    assert marked["user y"].startswith("s10/")
+    assert [one["session"] for one in found] == ["s1", "s1", "s10"]
+
+
 @pytest.mark.parametrize(
     ("line", "dropped"),
     [

@@ -71,7 +71,7 @@ impl Default for Shrunk {
 ///
 /// # Errors
 /// [`Error::NotFinite`] for an infinite reward or an advantage beyond f64 (a floor of 0 and equal
-/// rewards); [`Error::Negative`] for a negative strength or floor;
+/// rewards); [`Error::Negative`] for a negative strength or floor; [`Error::Number`] for an infinite strength;
 /// [`Error::Length`] where rewards and groups differ in rows.
 pub fn shrunk<'a, R: Real>(
     rewards: &[R],
@@ -80,6 +80,7 @@ pub fn shrunk<'a, R: Real>(
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_not_negative("strength", how.strength)?;
+    check_number("strength", how.strength)?;
     check_not_negative("floor", how.floor)?;
     let layout = groups.into();
     layout.check("rewards", rewards.len())?;

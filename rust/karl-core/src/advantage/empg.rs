@@ -1,6 +1,8 @@
 //! Advantages that are turned up where the policy was sure, and down where it was not.
 
-use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_within};
+use crate::check::{
+    check_finite, check_length, check_not_infinite, check_not_negative, check_number, check_within,
+};
 use crate::error::Result;
 use crate::group::offsets::Offsets;
 use crate::numeric::Real;
@@ -42,7 +44,8 @@ impl Default for Empg {
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite advantage, or an entropy that is not finite;
 /// [`Error::Outside`](crate::Error::Outside) for a negative entropy;
-/// [`Error::Negative`](crate::Error::Negative) for a negative fade, bonus or eps;
+/// [`Error::Negative`](crate::Error::Negative) for a negative fade, bonus or eps,
+/// [`Error::Number`](crate::Error::Number) for an infinite one;
 /// [`Error::Length`](crate::Error::Length) where columns differ in steps.
 pub fn empg<R: Real, H: Real>(
     advantages: &[R],
@@ -52,10 +55,12 @@ pub fn empg<R: Real, H: Real>(
 ) -> Result<Vec<f64>> {
     check_length("advantages", advantages.len(), trajectories.values())?;
     check_length("entropies", entropies.len(), trajectories.values())?;
-    check_not_negative("fade", how.fade)?;
-    check_not_negative("bonus_fade", how.bonus_fade)?;
-    check_not_negative("bonus", how.bonus)?;
-    check_not_negative("eps", how.eps)?;
+    let numbers =
+        [("fade", how.fade), ("bonus_fade", how.bonus_fade), ("bonus", how.bonus), ("eps", how.eps)];
+    for (what, value) in numbers {
+        check_not_negative(what, value)?;
+        check_number(what, value)?;
+    }
     check_not_infinite("advantages", advantages)?;
     check_finite("entropies", entropies)?;
     check_within("entropies", entropies, 0.0, f64::INFINITY)?;

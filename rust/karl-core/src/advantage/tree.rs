@@ -19,7 +19,7 @@ pub enum TreeCredit {
 /// Shapes: `[B]`; `parents` are rows, negative for a root. Cost: linear.
 ///
 /// # Errors
-/// [`Error::Row`] for a parent that is no row, and for the first row of a circle.
+/// [`Error::Row`] for a parent that is not a row; [`Error::Circle`] for a row that its parents lead back to.
 pub fn tree_roots(parents: &[i64]) -> Result<Vec<usize>> {
     const UNKNOWN: usize = usize::MAX;
     let (count, mut roots, mut path) = (parents.len(), vec![UNKNOWN; parents.len()], Vec::new());
@@ -27,12 +27,12 @@ pub fn tree_roots(parents: &[i64]) -> Result<Vec<usize>> {
         let mut row = first;
         while roots[row] == UNKNOWN && parents[row] >= 0 {
             path.push(row);
+            // A way that is longer than there are rows goes round, and its end is in the circle.
+            if path.len() > count {
+                return Err(Error::Circle { what: "parents", row });
+            }
             let parent = usize::try_from(parents[row]).ok().filter(|&parent| parent < count);
-            // A way that is longer than there are rows goes round.
-            let Some(parent) = parent.filter(|_| path.len() <= count) else {
-                return Err(Error::Row { index: first, row: parents[row], count });
-            };
-            row = parent;
+            row = parent.ok_or(Error::Row { index: row, row: parents[row], count })?;
         }
         let root = if roots[row] == UNKNOWN { row } else { roots[row] };
         roots[row] = root;
@@ -93,9 +93,15 @@ mod tests {
     fn a_root_is_found_from_any_depth_and_a_circle_is_refused() {
         assert_eq!(tree_roots(&[-1, 0, 1, -1, 3, 2]).unwrap(), [0, 0, 0, 3, 3, 0]);
         assert_eq!(tree_roots(&[1, 2, -1]).unwrap(), [2, 2, 2]);
-        assert!(tree_roots(&[1, 0]).is_err());
-        assert!(tree_roots(&[0]).is_err());
-        assert!(tree_roots(&[5]).is_err());
+        for (parents, circle) in [(&[0][..], &[0][..]), (&[1, 0], &[0, 1]), (&[1, 2, 1], &[1, 2])] {
+            let error = tree_roots(parents).unwrap_err();
+            assert!(
+                matches!(error, Error::Circle { row, .. } if circle.contains(&row)),
+                "{parents:?}: {error}"
+            );
+        }
+        assert_eq!(tree_roots(&[5]), Err(Error::Row { index: 0, row: 5, count: 1 }));
+        assert_eq!(tree_roots(&[1, 9]), Err(Error::Row { index: 1, row: 9, count: 2 }));
     }
 
     #[test]

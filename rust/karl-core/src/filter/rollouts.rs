@@ -1,7 +1,7 @@
 //! Rollouts of a policy too old, and rollouts that fill the limit of tokens, with the soft penalty before it.
 
 use super::{MaskReason, each_reason};
-use crate::check::{check_counts, check_length, check_most, check_not_negative};
+use crate::check::{check_counts, check_length, check_most, check_not_negative, check_number};
 use crate::error::{Error, Result};
 use crate::numeric::parallel;
 
@@ -83,8 +83,8 @@ pub enum PenaltyForm {
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13, with L = 20480 and C = 4096.
 ///
 /// # Errors
-/// [`Error::Outside`] for a negative length; [`Error::Negative`] for a negative factor; [`Error::Positive`] for a
-/// stretch of 0; [`Error::Most`] for one above the limit.
+/// [`Error::Outside`] for a negative length; [`Error::Negative`] for a negative factor, [`Error::Number`] for an infinite
+/// one; [`Error::Positive`] for a stretch of 0; [`Error::Most`] for one above the limit.
 pub fn soft_overlong_penalty(
     lengths: &[i64],
     max_tokens: u32,
@@ -103,6 +103,7 @@ pub fn soft_overlong_penalty(
         PenaltyForm::OpenRlhf(factor) => (factor, 1.0),
     };
     check_not_negative("factor", factor)?;
+    check_number("factor", factor)?;
     let (free, stretch) = (i64::from(max_tokens - cache_tokens), f64::from(cache_tokens));
     let mut penalties = vec![0.0; lengths.len()];
     parallel::fill(&mut penalties, threads, |first, block| {

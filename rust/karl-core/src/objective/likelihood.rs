@@ -11,7 +11,7 @@ use super::row_sums::add_drift;
 use crate::check::{check_finite, check_length, check_positive};
 use crate::error::Result;
 use crate::numeric::simd::{Kernel, wide};
-use crate::numeric::sum::{Compensated, sigmoid};
+use crate::numeric::sum::Compensated;
 
 /// A point in the axes of weighted likelihoods, for one batch.
 #[derive(Clone, Copy, Debug)]
@@ -77,16 +77,67 @@ fn check_gate(gate: Gate) -> Result<()> {
     check_finite("gamma", &[gamma])
 }
 
-/// Return what the gates of a row are divided by: their mean for those by surprisal, else 1.
-fn mean_gate<T: RealArithmetic>(part: &RolloutPart<'_, T>, gate: Gate) -> f64 {
-    let Gate::Surprisal { kappa, gamma } = gate else { return 1.0 };
-    let (mut total, mut count) = (Compensated::ZERO, 0.0);
-    for (logp, _) in part.logp.iter().zip(part.keep).filter(|&(_, &keep)| keep) {
-        total.add(sigmoid(kappa * (logp.widen() - gamma)));
-        count += 1.0;
+/// The gates of a row.
+#[derive(Clone, Copy)]
+enum RowGates {
+    Open,
+    Probability,
+    Surprisal(SurprisalGates),
+}
+
+impl RowGates {
+    fn new<T: RealArithmetic>(part: &RolloutPart<'_, T>, gate: Gate) -> Self {
+        match gate {
+            Gate::Open => Self::Open,
+            Gate::Probability => Self::Probability,
+            Gate::Surprisal { kappa, gamma } => Self::Surprisal(SurprisalGates::new(part, kappa, gamma)),
+        }
     }
-    let mean = total.value() / count;
-    if mean > 0.0 { mean } else { 1.0 } // all tokens surprise beyond the smallest number
+}
+
+/// Gates by surprisal, each relative to the largest of its row. In f64 and so the least mean is 1 over the number of
+/// tokens: the gates themselves leave the range of f32, and in the end that of f64, where all tokens surprise.
+#[derive(Clone, Copy)]
+struct SurprisalGates {
+    kappa: f64,
+    gamma: f64,
+    /// The largest `kappa (logp - gamma)`.
+    largest: f64,
+    /// The mean of the gates over that of the largest.
+    mean: f64,
+}
+
+impl SurprisalGates {
+    fn new<T: RealArithmetic>(part: &RolloutPart<'_, T>, kappa: f64, gamma: f64) -> Self {
+        let kept =
+            || part.logp.iter().zip(part.keep).filter(|&(_, &keep)| keep).map(|(logp, _)| logp.widen());
+        let mut gates = Self { kappa, gamma, largest: f64::NEG_INFINITY, mean: 1.0 };
+        gates.largest = kept().map(|logp| gates.exponent(logp)).fold(f64::NEG_INFINITY, f64::max);
+        let (mut total, mut count) = (Compensated::ZERO, 0.0);
+        for logp in kept() {
+            total.add(gates.relative(logp));
+            count += 1.0;
+        }
+        gates.mean = total.value() / count;
+        gates
+    }
+
+    fn exponent(&self, logp: f64) -> f64 {
+        // Finite, so that a difference of two is a number.
+        (self.kappa * (logp - self.gamma)).max(-f64::MAX)
+    }
+
+    /// Return the gate of a token over the largest: `sigma(x) = e^min(x, 0) / (1 + e^-|x|)`, one over the other.
+    fn relative(&self, logp: f64) -> f64 {
+        let (x, largest) = (self.exponent(logp), self.largest);
+        libm::exp(x.min(0.0) - largest.min(0.0)) * (1.0 + libm::exp(-largest.abs()))
+            / (1.0 + libm::exp(-x.abs()))
+    }
+
+    /// Return the gate of a token over the mean.
+    fn of(&self, logp: f64) -> f64 {
+        self.relative(logp) / self.mean
+    }
 }
 
 /// Compute a term that is linear in another quantity of each token, such as the policy's entropy or the divergence of
@@ -162,9 +213,9 @@ impl<T: RealArithmetic> Kernel for SumBlock<'_, '_, T> {
             if kept == 0 {
                 continue;
             }
-            let each =
-                factors.map_or(factor, |of| factor * of[row]) * self.weight.of(kept) / mean_gate(&part, gate);
-            let total = add_row(&part, &values[tokens], gate, each, &mut room, own);
+            let each = factors.map_or(factor, |of| factor * of[row]) * self.weight.of(kept);
+            let gates = RowGates::new(&part, gate);
+            let total = add_row(&part, &values[tokens], gates, each, &mut room, own);
             sums.loss += each * total;
             plain += total;
             add_drift(&part, kept, &mut sums, &mut room);
@@ -178,7 +229,7 @@ impl<T: RealArithmetic> Kernel for SumBlock<'_, '_, T> {
 fn add_row<T: RealArithmetic>(
     part: &RolloutPart<'_, T>,
     values: &[T],
-    gate: Gate,
+    gates: RowGates,
     each: f64,
     room: &mut Room<T>,
     out: &mut [T],
@@ -188,12 +239,10 @@ fn add_row<T: RealArithmetic>(
     for ((out, values), keep) in pieces {
         let terms = &mut room.terms[..out.len()];
         for (((out, term_of), &value), &keep) in out.iter_mut().zip(terms.iter_mut()).zip(values).zip(keep) {
-            let scale = match gate {
-                Gate::Open => T::ONE,
-                Gate::Probability => value.exp(),
-                Gate::Surprisal { kappa, gamma } => {
-                    T::ONE / (T::ONE + (T::narrow(kappa) * (T::narrow(gamma) - value)).exp())
-                }
+            let scale = match gates {
+                RowGates::Open => T::ONE,
+                RowGates::Probability => value.exp(),
+                RowGates::Surprisal(gates) => T::narrow(gates.of(value.widen())),
             };
             *term_of = if keep { scale * value } else { zero };
             *out = if keep { each * scale } else { zero };
@@ -201,4 +250,71 @@ fn add_row<T: RealArithmetic>(
         total += sum(terms);
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::offsets::Offsets;
+
+    /// Return the loss and the coefficients of one row whose last token does not count.
+    fn of<T: RealArithmetic>(logp: &[f64], gate: Gate, weight: f64) -> (f64, Vec<f64>) {
+        let logp: Vec<T> = logp.iter().map(|&logp| T::narrow(logp)).collect();
+        let mut mask = vec![true; logp.len()];
+        mask[logp.len() - 1] = false;
+        let ends = [0, i64::try_from(logp.len()).unwrap()];
+        let offsets = Offsets::new("offsets", &ends, logp.len()).unwrap();
+        let rollouts = Rollouts::new(&logp, None, None, &mask, offsets).unwrap();
+        let weights = [weight];
+        let objective =
+            WeightedLikelihood { weights: &weights, gate, aggregate: Aggregate::TokenMean { tokens: None } };
+        let mut out = vec![T::ONE; logp.len()];
+        let evaluation = weighted_likelihood(&rollouts, &objective, &mut out, 1).unwrap();
+        (evaluation.loss, out.iter().map(|value| value.widen()).collect())
+    }
+
+    const GATE: Gate = Gate::Surprisal { kappa: 4.0, gamma: -2.5 };
+
+    #[test]
+    fn gates_too_small_for_the_type_count_as_their_share_of_the_mean() {
+        for weight in [1.0, 1e-3] {
+            // The gate is 1.7e-48, which f32 has not, and the only one of its row.
+            for (loss, coefficients) in
+                [of::<f32>(&[-30.0, 0.0], GATE, weight), of::<f64>(&[-30.0, 0.0], GATE, weight)]
+            {
+                assert!((loss - 30.0 * weight).abs() < 1e-5 * weight, "{loss}");
+                assert!((coefficients[0] + weight).abs() < 1e-6 * weight, "{coefficients:?}");
+            }
+            // Beyond f64 too.
+            let (loss, coefficients) = of::<f64>(&[-1000.0, -1001.0, 0.0], GATE, weight);
+            let open = 2.0 / (1.0 + libm::exp(-4.0));
+            let wanted = weight / 2.0 * (open * 1000.0 + (2.0 - open) * 1001.0);
+            assert!((loss - wanted).abs() < 1e-9, "{loss}");
+            assert!((coefficients[0] + weight / 2.0 * open).abs() < 1e-12, "{coefficients:?}");
+        }
+    }
+
+    #[test]
+    fn coefficients_are_the_derivative_with_the_gates_held() {
+        let (logp, kept) = ([-0.1, -2.0, -2.6, -7.0, -0.5], 4);
+        let gates: Vec<f64> =
+            logp[..kept].iter().map(|logp| 1.0 / (1.0 + libm::exp(-4.0 * (logp + 2.5)))).collect();
+        let mean = gates.iter().sum::<f64>() / kept as f64;
+        // The loss with these gates, whatever the log-probabilities: linear, so that differences are exact.
+        let held = |logp: &[f64]| {
+            let terms = logp[..kept].iter().zip(&gates).map(|(logp, gate)| -gate / mean * logp);
+            0.7 * terms.sum::<f64>() / kept as f64
+        };
+        for ((loss, coefficients), slack) in
+            [(of::<f64>(&logp, GATE, 0.7), 1e-12), (of::<f32>(&logp, GATE, 0.7), 1e-6)]
+        {
+            assert!((loss - held(&logp)).abs() < slack, "{loss}");
+            for at in 0..kept {
+                let mut moved = logp;
+                moved[at] += 1.0;
+                assert!((coefficients[at] - (held(&moved) - held(&logp))).abs() < slack, "{at}");
+            }
+            assert!(coefficients[kept].abs() < f64::MIN_POSITIVE, "a token that does not count");
+        }
+    }
 }

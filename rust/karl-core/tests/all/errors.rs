@@ -2,17 +2,19 @@
 #![allow(clippy::panic, reason = "a helper that fails, fails its test")]
 #![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
 
-use karl_core::advantage::{centre, zscore};
+use karl_core::advantage::{Empg, Shrunk, centre, empg, shrunk, zscore};
+use karl_core::filter::rollouts::{PenaltyForm, soft_overlong_penalty};
 use karl_core::filter::{below_minimum, constant_groups, duplicate, missing_group, missing_reward};
 use karl_core::logsumexp::{ess, log_mean_exp, log_sum_exp};
 use karl_core::output_order::write_order;
 use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
+use karl_core::selection::join_log_factors;
 use karl_core::split::check_fractions;
 use karl_core::target::temper;
 use karl_core::{
-    Error, Groups, Keys, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score, SelectionSettings,
-    Summary, Temperature, Verdict, Weighted, boltzmann, select,
+    Error, Groups, Keys, Offsets, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score,
+    SelectionSettings, Summary, Temperature, Verdict, Weighted, boltzmann, select,
 };
 
 const INF: f64 = f64::INFINITY;
@@ -46,6 +48,10 @@ fn messages_say_what_where_got_and_wanted_in_one_sentence() {
             "group code at index 1 is 9, wanted less than 4 or NONE",
         ),
         (Error::Row { index: 2, row: -1, count: 9 }, "row at index 2 is -1, wanted one of 0 to 9 exclusive"),
+        (
+            Error::Circle { what: "parents", row: 4 },
+            "parents at index 4 lead back to it in a circle, wanted a way to a root",
+        ),
         (Error::Fraction { what: "ess", value: 1.5 }, "ess is 1.5, wanted a number in (0, 1]"),
         (Error::Negative { what: "eps", value: -1.0 }, "eps is -1, wanted zero or more"),
         (outside(0.0, INF), "ages at index 1 is -2, wanted 0 or more"),
@@ -90,6 +96,32 @@ fn a_negative_or_nan_eps_is_refused() {
     let refused = zscore(&[0.0], &whole(1), 0, -1e-6, 2);
     assert_eq!(refused, Err(Error::Negative { what: "eps", value: -1e-6 }));
     assert!(matches!(zscore(&[0.0], &whole(1), 0, f64::NAN, 2), Err(Error::Negative { what: "eps", .. })));
+}
+
+#[test]
+fn an_infinite_factor_is_refused_where_it_would_make_what_is_not_a_number() {
+    let offsets = Offsets::new("offsets", &[0, 2], 2).unwrap();
+    let how = Empg { fade: 1.0, bonus: 0.1, bonus_fade: 1.0, eps: 1e-6 };
+    for (what, how) in [
+        ("fade", Empg { fade: INF, ..how }),
+        ("bonus", Empg { bonus: INF, ..how }),
+        ("bonus_fade", Empg { bonus_fade: INF, ..how }),
+        ("eps", Empg { eps: INF, ..how }),
+    ] {
+        assert_eq!(empg(&[1.0, 1.0], &[0.1, 0.2], offsets, how), Err(Error::Number { what, value: INF }));
+    }
+    let how = Shrunk { strength: INF, floor: 1e-6, min_count: 2 };
+    let refused = shrunk(&[0.0, 1.0], &whole(2), how, 2);
+    assert_eq!(refused, Err(Error::Number { what: "strength", value: INF }));
+    let refused = soft_overlong_penalty(&[1, 9], 8, 4, PenaltyForm::Verl(INF), 2);
+    assert_eq!(refused, Err(Error::Number { what: "factor", value: INF }));
+}
+
+#[test]
+fn log_factors_of_other_rows_are_refused() {
+    assert_eq!(join_log_factors(&[0.0, -1.0], &[0.5, 0.25]).unwrap(), [0.5, -0.75]);
+    let refused = join_log_factors(&[0.0, -1.0], &[0.5, 0.25, 0.0]);
+    assert_eq!(refused, Err(Error::Length { what: "log_factors", got: 3, wanted: 2 }));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::openai::{is_filled, role};
+use super::openai::{THOUGHTS, is_filled, role};
 
 /// One block of a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -361,9 +361,9 @@ fn written(blocks: &[Block], rest: &dyn Fn() -> Value) -> Option<Vec<Value>> {
             }
             Block::Other(_) => return None,
             Block::Text(text) => {
-                push(open.get_or_insert_with(rest), "content", json!({"type": "text", "text": text}));
+                push(open.get_or_insert_with(rest), "content", text_part(text));
             }
-            Block::Thinking(text) => think(open.get_or_insert_with(rest), text),
+            Block::Thinking(text) => think(open.get_or_insert_with(rest), THOUGHTS[0], text),
             Block::Call { id, name, arguments } => {
                 let mut call = json!({"type": "function", "function": {"name": name}});
                 // `json!` fails for numbers that are not finite.
@@ -396,17 +396,25 @@ fn has_content(message: &Value) -> bool {
     ["content", "tool_calls", "reasoning_content"].iter().any(|key| message.get(*key).is_some_and(is_filled))
 }
 
-fn push(message: &mut Value, key: &str, value: Value) {
-    match message.get_mut(key) {
-        Some(Value::Array(values)) => values.push(value),
-        _ => message[key] = Value::Array(vec![value]),
-    }
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }
 
-fn think(message: &mut Value, text: &str) {
-    let before = self::text(message, "reasoning_content").filter(|before| !before.is_empty());
-    message["reasoning_content"] =
-        json!(before.map_or_else(|| text.to_owned(), |before| format!("{before}\n{text}")));
+/// Add a value to a list of a message. A text in its place becomes the first part of the list.
+fn push(message: &mut Value, key: &str, value: Value) {
+    let mut values = match message.get_mut(key).map(Value::take) {
+        Some(Value::Array(values)) => values,
+        Some(Value::String(text)) if !text.is_empty() => vec![text_part(&text)],
+        None | Some(Value::Null | Value::String(_)) => Vec::new(),
+        Some(other) => vec![other],
+    };
+    values.push(value);
+    message[key] = Value::Array(values);
+}
+
+fn think(message: &mut Value, key: &str, text: &str) {
+    let before = self::text(message, key).filter(|before| !before.is_empty());
+    message[key] = json!(before.map_or_else(|| text.to_owned(), |before| format!("{before}\n{text}")));
 }
 
 /// Add the blocks of a message of the model to those of the one before it.
@@ -414,16 +422,16 @@ fn merge(message: &mut Value, more: Value) {
     let Value::Object(more) = more else { return };
     for (key, value) in more {
         match (&*key, value) {
-            ("content" | "tool_calls", Value::Array(values)) => {
+            ("role", _) | (_, Value::Null) => {}
+            (_, Value::Array(values)) => {
                 for value in values {
                     push(message, &key, value);
                 }
             }
-            ("content", Value::String(text)) => {
-                push(message, "content", json!({"type": "text", "text": text}));
-            }
-            ("reasoning_content", Value::String(text)) => think(message, &text),
-            ("role", _) => {}
+            ("content", Value::String(text)) if text.is_empty() => {}
+            ("content", Value::String(text)) => push(message, &key, text_part(&text)),
+            ("content", value) => push(message, &key, value),
+            (thought, Value::String(text)) if THOUGHTS.contains(&thought) => think(message, &key, &text),
             (_, value) => message[&*key] = value,
         }
     }
@@ -556,6 +564,32 @@ mod tests {
             (messages[1]["tool_calls"].as_array().map(Vec::len), &messages[1]["reasoning_content"]),
             (Some(2), &json!("hm"))
         );
+    }
+
+    #[test]
+    fn a_text_beside_other_items_of_its_turn_is_not_lost() {
+        let message = |content: Value| json!({"type": "message", "role": "assistant", "content": content});
+        let part = |text: &str| message(json!([{"type": "output_text", "text": text}]));
+        let look = message(json!("I look."));
+        let thought = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+        let call = json!({"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"});
+        let merged = |items: &[Value]| {
+            let messages = chat_messages(items.to_vec());
+            assert_eq!(messages.len(), 1, "{messages:?}");
+            messages[0].clone()
+        };
+        let texts = |message: &Value| blocks(&message["content"]);
+        let wanted = ["I look.", "Done."].map(|text| Block::Text(text.to_owned()));
+        assert_eq!(texts(&merged(&[look.clone(), part("Done.")])), wanted);
+        let whole = merged(&[look, thought, call.clone(), part("Done.")]);
+        assert_eq!(texts(&whole), wanted);
+        assert_eq!((&whole["reasoning_content"], &whole["tool_calls"][0]["id"]), (&json!("hm"), &json!("c")));
+        // Nor is what stands under other keys.
+        let [mut first, mut last] = ["I look.", "Done."].map(part);
+        (first["reasoning"], last["reasoning"], last["tool_calls"]) = (json!("a"), json!("b"), Value::Null);
+        let whole = merged(&[call, first, last]);
+        assert_eq!((texts(&whole), &whole["reasoning"]), (wanted.to_vec(), &json!("a\nb")));
+        assert_eq!(whole["tool_calls"][0]["id"], "c");
     }
 
     #[test]

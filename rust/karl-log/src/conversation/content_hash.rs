@@ -5,9 +5,8 @@ use karl_redact::secrets::{SecretCounts, redact};
 use serde_json::{Map, Value, json};
 
 use super::example::{Example, example};
-use super::openai;
-use super::openai::is_filled;
-use super::turn::{THOUGHTS, text_of};
+use super::openai::{self, THOUGHTS, is_filled};
+use super::turn::text_of;
 use crate::format::Fields;
 use crate::json::reference_parser;
 

@@ -10,6 +10,9 @@ pub const EXIT: &str = "exit";
 /// Keys of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 
+/// Keys of a message's reasoning, which chat templates read.
+pub const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
 /// Return whether a value is not empty.
 #[must_use]
 pub fn is_filled(value: &Value) -> bool {

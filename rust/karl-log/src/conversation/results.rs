@@ -1,4 +1,6 @@
-//! Results of tool calls: which call of a turn each of them answers.
+//! Results of tool calls: which call of a turn each of them answers, and by which id.
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -69,6 +71,41 @@ fn ids(result: &Value) -> Vec<&str> {
     }
     let several = result.get("tool_call_ids").and_then(Value::as_array).into_iter().flatten();
     several.filter_map(Value::as_str).chain(Some(text(result, "id"))).filter(|id| !id.is_empty()).collect()
+}
+
+/// Ids for the calls of a conversation that have none.
+#[derive(Debug, Default)]
+pub struct FreeIds {
+    /// Ids that calls have.
+    given: HashSet<String>,
+    /// Number of the call.
+    calls: usize,
+}
+
+impl FreeIds {
+    /// Collect the ids of all calls of a conversation.
+    #[must_use]
+    pub fn of<'v>(messages: impl Iterator<Item = &'v Value>) -> Self {
+        let calls = messages.filter_map(|message| message.get("tool_calls")?.as_array()).flatten();
+        let given = calls.map(|call| text(call, "id")).filter(|id| !id.is_empty()).map(str::to_owned);
+        Self { given: given.collect(), calls: 0 }
+    }
+
+    /// Return the id of the next call: its own, or `call_` and its number, or the next number that no call has.
+    pub fn id_of(&mut self, call: &Value) -> String {
+        self.calls += 1;
+        let own = text(call, "id");
+        if !own.is_empty() {
+            return own.to_owned();
+        }
+        loop {
+            let id = format!("call_{}", self.calls);
+            if !self.given.contains(&id) {
+                return id;
+            }
+            self.calls += 1;
+        }
+    }
 }
 
 /// Write the id of its call to each result without one, and put results without ids in the order of their calls:

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Flaw;
 use super::blocks::{chat_messages, medium_of};
 use super::media::media_of;
-use super::openai::{self, is_filled};
+use super::openai::{self, THOUGHTS, is_filled};
 
 /// Keys of other producers for a message's content and calls.
 const UNREAD: [&str; 31] = [
@@ -47,9 +47,6 @@ const UNREAD: [&str; 31] = [
 
 /// Keys of `LangChain`'s `additional_kwargs` that hold calls.
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
-
-/// Keys of a message's reasoning, which chat templates read.
-pub const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Keys of reasoning that chat templates do not read: of GitHub Copilot and of SWE-agent, whose content has it too.
 const OTHER_THOUGHTS: [&str; 2] = ["reasoning_text", "thought"];

@@ -11,14 +11,16 @@
 //! verl, prime-rl     messages, tools           of a Parquet file          verl, prime-rl
 //! ```
 //!
-//! A form either holds an example, or the row has a flaw: nothing is left out but the reasoning that `openai` has no
-//! key for, which is counted.
+//! A form either holds the texts, calls, results and tools of an example, or the row has a flaw. The reasoning that
+//! `openai` has no key for is left out and counted. Of the other keys of a message, the first three forms have all,
+//! `openai`, `verl` and `prime-rl` those that are listed below, and `sharegpt`, `alpaca` and `atif` none.
 
 use serde_json::{Map, Value, json};
 
 use super::message_text::{arguments_text, body, call_in_brackets, is_unlearned, text, thoughts};
 use super::shape::Shape;
 use crate::conversation::content_hash::is_same_message;
+use crate::conversation::results::{FreeIds, answered};
 use crate::conversation::{Example, Flaw};
 
 /// Conversation of a row.
@@ -64,6 +66,10 @@ pub(super) fn form_row(parts: RowParts, shape: Shape) -> Result<FormRow, Flaw> {
         Shape::OpenAi => {
             reasoning_left_out =
                 chat.messages.iter().filter(|message| thoughts(message).is_some()).count() as u64;
+            // What is left of a message that only thinks.
+            if chat.messages.iter().any(is_empty_answer) {
+                return Err(Flaw::EmptyMessage);
+            }
             name_calls(&mut chat.messages);
             with_tools([("messages", chat.messages.iter().map(openai_message).collect())], chat.tools)
         }
@@ -138,7 +144,8 @@ fn preference(chosen: Chat, rejected: Chat) -> Result<Map<String, Value>, Flaw> 
 }
 
 /// Return a conversation as texts. Calls and results are in the tags that Hermes introduced and Qwen's templates
-/// write, and parallel results are one entry, so that entries of the model and others alternate.
+/// write, and the results of parallel calls are one entry, so that one answer of the model stands between two entries of
+/// tools.
 fn sharegpt(chat: &Chat) -> Map<String, Value> {
     let mut entries: Vec<(&str, String)> = Vec::new();
     for message in &chat.messages {
@@ -168,10 +175,7 @@ fn call_in_tags(call: &Value) -> String {
 
 /// Return a conversation of texts, whose earlier turns are its history.
 fn alpaca(chat: &Chat) -> Result<Map<String, Value>, Flaw> {
-    let is_tool = |message: &Value| {
-        message["role"] == "tool"
-            || message.get("tool_calls").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
-    };
+    let is_tool = |message: &Value| message["role"] == "tool" || has_calls(message);
     if chat.tools.is_some() || chat.messages.iter().any(is_tool) {
         return Err(Flaw::HasTools);
     }
@@ -199,6 +203,15 @@ fn alpaca(chat: &Chat) -> Result<Map<String, Value>, Flaw> {
 
 /// Keys that a message of a fine-tuning service may have.
 const OPENAI_KEYS: [&str; 6] = ["role", "content", "name", "tool_calls", "tool_call_id", "weight"];
+
+/// Return whether a message of the model has neither content nor calls.
+fn is_empty_answer(message: &Value) -> bool {
+    is_model(message) && text(message, "content").trim().is_empty() && !has_calls(message)
+}
+
+fn has_calls(message: &Value) -> bool {
+    message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
+}
 
 fn openai_message(message: &Value) -> Value {
     picked(message, &OPENAI_KEYS)
@@ -248,30 +261,36 @@ fn text_call(call: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Give calls without an id one that no other call of the conversation has, and their results too: those follow
-/// their calls in order.
+/// Give calls without an id one that no other call of the conversation has, and write to each result the id of the call
+/// that it answers.
 fn name_calls(messages: &mut [Value]) {
-    let mut open: Vec<String> = Vec::new();
-    let mut count = 0;
-    for message in messages {
-        let Some(fields) = message.as_object_mut() else { continue };
-        if fields.get("role").is_some_and(|role| role == "tool") {
-            let id = fields.get("tool_call_id").and_then(Value::as_str).filter(|id| !id.is_empty());
-            let at = id.map_or(Some(0), |id| open.iter().position(|call| call == id));
-            if let Some(call) = at.filter(|&at| at < open.len()).map(|at| open.remove(at)) {
-                fields.insert("tool_call_id".to_owned(), Value::String(call));
-            }
-            continue;
-        }
-        open.clear();
-        for call in fields.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten() {
-            count += 1;
-            let id = match call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
-                Some(id) => id.to_owned(),
-                None => format!("call_{count}"),
-            };
-            call["id"] = json!(id);
-            open.push(id);
+    let mut free_ids = FreeIds::of(messages.iter());
+    let mut rest = messages;
+    while let Some(start) = rest.iter().position(is_model) {
+        let (turn, later) = rest[start..].split_at_mut(1);
+        let (own, next) = later.split_at_mut(later.iter().position(is_model).unwrap_or(later.len()));
+        name_turn(&mut turn[0], own.iter_mut().filter(|message| message["role"] == "tool"), &mut free_ids);
+        rest = next;
+    }
+}
+
+fn is_model(message: &Value) -> bool {
+    message["role"] == "assistant"
+}
+
+fn name_turn<'v>(turn: &mut Value, results: impl Iterator<Item = &'v mut Value>, free_ids: &mut FreeIds) {
+    let mut results: Vec<&mut Value> = results.collect();
+    // The calls are known by the ids and names that the log has.
+    let answers = answered(turn, &results.iter().map(|result| &**result).collect::<Vec<_>>());
+    let mut ids = Vec::new();
+    for call in turn.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten() {
+        let id = json!(free_ids.id_of(call));
+        call["id"] = id.clone();
+        ids.push(id);
+    }
+    for (result, call) in results.iter_mut().zip(answers) {
+        if let Some(id) = call.and_then(|call| ids.get(call)) {
+            result["tool_call_id"] = id.clone();
         }
     }
 }
@@ -451,6 +470,55 @@ mod tests {
         let row = row_of(session(), Shape::PrimeRl).unwrap();
         assert_eq!(row["messages"][2]["reasoning_content"], "hm");
         assert!(row["tools"].is_string());
+    }
+
+    /// Return a conversation with calls of the named tools, each with its id or none, and results of named tools.
+    fn called(calls: &[(&str, Option<&str>)], results: &[(&str, &str)]) -> Example {
+        let call = |&(name, id): &(&str, Option<&str>)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": {}}});
+        let calls: Vec<Value> = calls.iter().map(call).collect();
+        let turn = json!({"role": "assistant", "content": "", "tool_calls": calls});
+        let result = |(name, text): &(&str, &str)| json!({"role": "tool", "name": name, "content": text});
+        let end = json!({"role": "assistant", "content": "done"});
+        let messages = [json!({"role": "user", "content": "q"}), turn].into_iter();
+        Example::Chat {
+            messages: messages.chain(results.iter().map(result)).chain([end]).collect(),
+            tools: None,
+        }
+    }
+
+    #[test]
+    fn a_result_without_an_id_goes_to_the_call_of_its_tool() {
+        let row = row_of(called(&[("f", None), ("g", None)], &[("g", "r")]), Shape::OpenAi).unwrap();
+        assert_eq!(row["messages"][2]["tool_call_id"], row["messages"][1]["tool_calls"][1]["id"]);
+        let row =
+            row_of(called(&[("f", None), ("g", None)], &[("g", "r"), ("f", "s")]), Shape::Atif).unwrap();
+        let wanted = json!([{"source_call_id": "call_2", "content": "r"}, {"source_call_id": "call_1", "content": "s"}]);
+        assert_eq!(row["steps"][1]["observation"]["results"], wanted);
+        let row = row_of(called(&[("f", None)], &[("h", "r")]), Shape::OpenAi).unwrap();
+        assert!(row["messages"][2].get("tool_call_id").is_none(), "a result of another tool answers no call");
+    }
+
+    #[test]
+    fn no_two_calls_have_one_id() {
+        let calls = [("f", Some("call_2")), ("f", None), ("f", None), ("f", Some("call_5")), ("f", None)];
+        let row = row_of(called(&calls, &[]), Shape::OpenAi).unwrap();
+        let calls = row["messages"][1]["tool_calls"].as_array().unwrap();
+        let ids: Vec<&str> = calls.iter().map(|call| text(call, "id")).collect();
+        assert_eq!(ids, ["call_2", "call_3", "call_4", "call_5", "call_6"]);
+    }
+
+    #[test]
+    fn a_message_of_reasoning_alone_is_not_left_as_an_empty_one() {
+        let thinking = || Example::Chat {
+            messages: vec![
+                json!({"role": "user", "content": "q"}),
+                json!({"role": "assistant", "content": "", "reasoning_content": "hm"}),
+            ],
+            tools: None,
+        };
+        assert_eq!(row_of(thinking(), Shape::OpenAi), Err(Flaw::EmptyMessage));
+        assert_eq!(row_of(thinking(), Shape::Verl).unwrap()["messages"][1]["reasoning_content"], "hm");
+        assert!(row_of(called(&[("f", None)], &[]), Shape::OpenAi).is_ok());
     }
 
     #[test]

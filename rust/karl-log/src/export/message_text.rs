@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::conversation::turn::THOUGHTS;
+use crate::conversation::openai::THOUGHTS;
 
 /// Return the content of one message, with its reasoning above it and its tool calls below it.
 pub(super) fn body(message: &Value, call: impl Fn(&Value) -> String) -> String {

@@ -1,5 +1,7 @@
 //! What a row needs to know of the other rows of its log: a worse answer for a pair, or where labels change.
 
+use karl_core::numeric::differ;
+use karl_core::reward::midrange;
 use karl_core::rng::{Purpose, uniform};
 
 use super::SelectionValues;
@@ -20,7 +22,7 @@ impl Comparison {
     pub(super) fn new(log: &Log, values: &SelectionValues<'_>, shape: Shape) -> Self {
         match shape {
             Shape::Preference => Self { groups: by_reward(log, values.rewards), label_above: None },
-            Shape::Kto => Self { groups: Vec::new(), label_above: middle(values.rewards) },
+            Shape::Kto => Self { groups: Vec::new(), label_above: midrange(values.rewards) },
             _ => Self::default(),
         }
     }
@@ -39,7 +41,7 @@ impl Comparison {
         let code = log.group.codes().get(row as usize).copied()?;
         let group = self.groups.get(code as usize)?;
         let reward = rewards.get(row as usize)?;
-        let count = group.partition_point(|(other, _)| other < reward);
+        let count = group.partition_point(|&(other, _)| differ(other, *reward));
         let u = uniform(seed, log.keys.get(row as usize), Purpose::Rejected);
         group[..count].get((u * count as f64) as usize).map(|&(_, row)| row)
     }
@@ -64,11 +66,4 @@ fn by_reward(log: &Log, rewards: &[f64]) -> Vec<Vec<(f64, u32)>> {
         group.sort_by(|left, right| left.0.total_cmp(&right.0));
     }
     groups
-}
-
-/// Return the middle between the lowest and the highest reward; `None` if there are not two.
-fn middle(rewards: &[f64]) -> Option<f64> {
-    let finite = || rewards.iter().copied().filter(|reward| reward.is_finite());
-    let (low, high) = (finite().reduce(f64::min)?, finite().reduce(f64::max)?);
-    (low < high).then(|| low / 2.0 + high / 2.0)
 }

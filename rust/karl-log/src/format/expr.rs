@@ -142,6 +142,12 @@ impl Field {
     }
 }
 
+/// Return whether a name of a file is the address of an object: `s3://..`.
+fn is_url(name: &str) -> bool {
+    let in_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+.-".contains(letter);
+    name.split_once("://").is_some_and(|(scheme, _)| scheme.len() > 1 && scheme.chars().all(in_scheme))
+}
+
 /// Split a text at a sign outside of quotation marks.
 pub(super) fn split_unquoted(text: &str, sign: char) -> Vec<&str> {
     let (mut parts, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
@@ -204,7 +210,8 @@ impl Choice {
 
     /// Return the part of a file's path that this is; `None` if it is a value of a record, or if nothing matches.
     fn part_of(&self, file: &str) -> Option<String> {
-        let place = path::absolute(file).unwrap_or_else(|_| file.into());
+        // An object of a store is in no folder of this machine.
+        let place = path::absolute(file).ok().filter(|_| !is_url(file)).unwrap_or_else(|| file.into());
         let name = |part: Option<&std::ffi::OsStr>| Some(part?.to_str()?.to_owned());
         match self.transform {
             Transform::FileName => {
@@ -271,6 +278,19 @@ mod tests {
         assert_eq!(part("\"file\".name"), None);
         assert!(matches!(Field::name("file(()"), Err(Error::Field { .. })));
         assert!(matches!(Field::value("file.name"), Err(Error::Field { .. })));
+    }
+
+    #[test]
+    fn the_path_of_an_object_of_a_store_is_its_address() {
+        let part = |field: &str| {
+            let mut field = Field::name(field).unwrap();
+            field.in_file("s3://logs/a/x.jsonl");
+            field.choices()[0].constant.as_deref().map(str::to_owned)
+        };
+        assert_eq!(part("file(s3://logs/([^/]+)/)").as_deref(), Some("a"));
+        assert_eq!(part("file(^s3://([^/]+)/)").as_deref(), Some("logs"));
+        assert_eq!(part("file.parent").as_deref(), Some("a"));
+        assert_eq!(part("file.name").as_deref(), Some("x"));
     }
 
     #[test]

@@ -164,6 +164,15 @@ impl Fields {
         self
     }
 
+    /// Return the parts of a file's path in the names of its records, once the file is known; `None` for one that its
+    /// path does not have.
+    #[must_use]
+    pub fn file_parts(&self) -> Vec<Option<&str>> {
+        let single = [&self.domain, &self.partition].into_iter().flatten();
+        let choices = self.group.iter().chain(single).flat_map(Field::choices);
+        choices.filter(|choice| choice.is_of_file()).map(|choice| choice.constant.as_deref()).collect()
+    }
+
     /// Return the component of an outcome that each component of the reward is; `None` for any other number.
     #[must_use]
     pub fn outcomes(&self) -> Vec<Option<Component>> {

@@ -434,15 +434,10 @@ pub const OPENRLHF: Format = Format {
     name: "openrlhf",
     about: "OpenRLHF's batch_inference: input, output, reward",
     signatures: &[&["input", "output", "reward"]],
-    id: "id",
     group: "group|hash(input)",
-    reward: "reward",
-    domain: "domain",
-    messages: "messages",
-    tools: "tools",
     prompt: "prompt|input",
     completion: "completion|output",
-    ..Format::NOTHING
+    ..GENERIC
 };
 
 /// Evaluations of tinker-cookbook (<https://github.com/thinking-machines-lab/tinker-cookbook>), `trajectories.jsonl`.

@@ -80,6 +80,7 @@ fn draw(error: &karl_core::Error, message: String) -> PyErr {
         | karl_core::Error::Length { .. }
         | karl_core::Error::Code { .. }
         | karl_core::Error::Row { .. }
+        | karl_core::Error::Circle { .. }
         | karl_core::Error::Fraction { .. }
         | karl_core::Error::Negative { .. }
         | karl_core::Error::Positive { .. }

@@ -12,14 +12,14 @@ use karl_log::input::source::Source;
 use karl_log::read::{Probed, ReadSettings, probe_or_skip};
 use karl_log::second_pass::read_places;
 use karl_log::splits::{
-    FileForm, PartPlace, Split, is_enough, is_sound, join, scan, unpacked_size, with_copy,
+    FileForm, PartPlace, Split, fields_of, is_enough, is_sound, join, scan, unpacked_size, with_copy,
 };
 use karl_log::{Error, Place, extract};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::{Log, compared, wishes};
-use crate::boundary::error::UsageError;
+use crate::boundary::error::{UsageError, to_python};
 use crate::boundary::release_gil::enter;
 
 /// Form of a file, as another process is told it: layout, key of the array under which the records are, format, number
@@ -120,8 +120,15 @@ impl LogSplits {
         Ok((enough, None))
     }
 
+    /// Return the parts of a file's path that are in the names of its records, None for one that its path does not have.
+    fn file_parts(&self, name: &str, form: FormParts) -> PyResult<Vec<Option<String>>> {
+        let fields = fields_of(name, &form_of(form)?, &self.settings).map_err(to_python)?;
+        Ok(fields.file_parts().into_iter().map(|part| part.map(str::to_owned)).collect())
+    }
+
     /// Scan the records that begin in a range of a file, or in all of it; `copy` holds its bytes from `base` on. Of a
-    /// packed file `frames` are the bytes that unpack to the range. Return the part, whether the file has to be scanned as a whole, and whether the scan met the end of the copy.
+    /// packed file `frames` are the bytes that unpack to the range. Return the part, whether the file has to be scanned
+    /// as a whole, and whether the scan met the end of the copy.
     #[pyo3(signature = (copy, name, form, *, range=None, frames=None, base=0))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn scan<'py>(

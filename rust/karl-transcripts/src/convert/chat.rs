@@ -1,11 +1,11 @@
 //! Conversion of the messages of a record, in the forms used by trainers, to those of a trajectory.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use karl_log::conversation::Flaw;
-use karl_log::conversation::openai::{EXIT, is_filled};
-use karl_log::conversation::results::{CALL_IDS, answered, tool_name};
-use karl_log::conversation::turn::{BLOCKS, THOUGHTS, Turn, error_of, turns};
+use karl_log::conversation::openai::{EXIT, THOUGHTS, is_filled};
+use karl_log::conversation::results::{CALL_IDS, FreeIds, answered, tool_name};
+use karl_log::conversation::turn::{BLOCKS, Turn, error_of, turns};
 use karl_log::conversation::{RecordedTrajectory, offered};
 use karl_log::json::reference_parser;
 use serde_json::Value;
@@ -34,9 +34,8 @@ pub(super) struct ChatMessages {
     pending: Vec<Vec<u8>>,
     /// Number of the call that each result to come answers, of that message.
     answers: VecDeque<Option<usize>>,
-    /// Ids that calls have in the record.
-    given: HashSet<Vec<u8>>,
-    calls: usize,
+    /// Ids for the calls that have none in the record.
+    free_ids: FreeIds,
 }
 
 impl ChatMessages {
@@ -77,8 +76,7 @@ impl ChatMessages {
                 Err(flaw) => return Err(flaw),
             }
         }
-        let calls = heard.iter().flat_map(|(_, _, message)| list(message, "tool_calls"));
-        self.given = calls.map(|call| quoted(call, "id")).collect();
+        self.free_ids = FreeIds::of(heard.iter().map(|(.., message)| message));
         for (at, (role, learned, message)) in heard.iter().enumerate() {
             if *role == "assistant" {
                 let turn = heard[at + 1..].iter().take_while(|(role, ..)| *role != "assistant");
@@ -127,26 +125,11 @@ impl ChatMessages {
     }
 
     fn call(&mut self, at: usize, call: &Value, counts: &mut LineCounts) {
-        self.calls += 1;
-        let mut id = quoted(call, "id");
-        if id.is_empty() {
-            id = self.free();
-        }
+        let id = escaped(&self.free_ids.id_of(call));
         let function = call.get("function").unwrap_or(&Value::Null);
         self.pending.push(id.clone());
         let arguments = arguments(function.get("arguments"));
         self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), counts);
-    }
-
-    /// Return an id for a call without one: its number, or the next unused one.
-    fn free(&mut self) -> Vec<u8> {
-        loop {
-            let id = format!("call_{}", self.calls).into_bytes();
-            if !self.given.contains(&id) {
-                return id;
-            }
-            self.calls += 1;
-        }
     }
 
     /// Add the result of a call.

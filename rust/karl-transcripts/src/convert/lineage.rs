@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::atif::SubAgentReference;
 use super::entire_metadata::EntireMetadata;
+use super::message::Message;
 use super::report::LineCounts;
 
 /// Facts about a file's session, before it is written.
@@ -21,6 +22,8 @@ pub(super) struct Trace {
     pub(super) id: Option<String>,
     /// Name of its trajectory where another session may have the same one.
     pub(super) name: Option<String>,
+    /// Names of its further trajectories, of a file with several sessions.
+    pub(super) more_names: Vec<String>,
     /// Its sub-agents in other files.
     pub(super) sub_agents: Vec<SubAgentReference>,
     /// Session that this one was forked from.
@@ -78,14 +81,16 @@ pub(super) fn units(
     units
 }
 
-/// Mark trajectories of different sessions that have the name of an earlier one.
+/// Mark trajectories of different sessions that have the name of an earlier one; those of one file together.
 fn mark_namesakes(units: &mut [Lineage], traces: &[Trace]) {
     let mut seen = HashSet::new();
     for unit in units.iter_mut().filter(|unit| !unit.contained && unit.mark.is_none()) {
         let trace = &traces[unit.parts[0].0];
-        if trace.name.as_ref().is_some_and(|name| !seen.insert(name)) {
+        let names: HashSet<&String> = trace.name.iter().chain(&trace.more_names).collect();
+        if !seen.is_disjoint(&names) {
             unit.mark = Some(trace.whole);
         }
+        seen.extend(names);
     }
 }
 
@@ -241,6 +246,13 @@ impl SessionFamily<'_> {
     }
 }
 
+/// Return a hash of a message as it is written.
+pub(super) fn written_hash(message: &Message) -> u64 {
+    let mut out = Vec::new();
+    message.write(b"", &mut out);
+    hash("message", &out)
+}
+
 /// Return a hash of a value that ignores the order of keys, and keys with null.
 pub(super) fn hash_of(value: &Value) -> u64 {
     match value {
@@ -327,6 +339,20 @@ mod tests {
     fn sessions_of_their_own_stay_alone() {
         let (units, notes) = units_of(&[trace("a", None, 1, &[1, 2]), trace("b", None, 1, &[1, 2])]);
         assert!(notes.is_empty() && units.iter().all(|unit| !unit.contained && unit.group.is_none()));
+    }
+
+    #[test]
+    fn a_file_of_several_sessions_is_marked_for_the_name_of_any() {
+        let file = |names: [&str; 2], whole| Trace {
+            name: Some(names[0].to_owned()),
+            more_names: vec![names[1].to_owned()],
+            items: vec![whole],
+            whole,
+            ..Trace::default()
+        };
+        let traces = [file(["a", "b"], 1), file(["c", "b"], 2), file(["d", "e"], 3), file(["e", "e"], 4)];
+        let marks: Vec<_> = units_of(&traces).0.iter().map(|unit| unit.mark).collect();
+        assert_eq!(marks, [None, Some(2), None, Some(4)]);
     }
 
     #[test]

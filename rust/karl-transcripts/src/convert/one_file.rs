@@ -25,7 +25,7 @@ use super::json::{OBJECT, damaged};
 use super::json::{ObjectKeys, each};
 use super::json::{inside, mended};
 use super::lineage::hash_of;
-use super::lineage::{Lineage, Trace, hash, units};
+use super::lineage::{Lineage, Trace, hash, units, written_hash};
 use super::message::{Conversation, Message};
 use super::report::{EMPTY, LineCounts, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
 use super::run::ConvertSettings;
@@ -257,7 +257,8 @@ impl<'a> Documents<'a> {
         }
         let Some(name) = all.first().map(|(head, _)| head.id.clone()) else { return Ok(()) };
         for (number, (mut head, mut talk)) in all.into_iter().enumerate() {
-            if number == 0 {
+            // The further ones of STS are sessions of their own, those of other products sub-agents.
+            if number == 0 || kind == Alone::Sts {
                 self.settle(unit, &mut head);
             } else if let Some(mark) = unit.mark {
                 rename(&mut head, &name, &format!("{name}/{mark:016x}"));
@@ -414,41 +415,57 @@ fn trace(
     settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<(Trace, Option<RolloutHistory>)> {
-    let mut counts = LineCounts::default();
-    if kind == Alone::Codex {
-        let (mut path, mut tally) = (ItemTrail::new(&source.name), FileTally::default());
-        let limit = settings.max_line_bytes;
-        lines(
-            source,
-            limit,
-            &mut tally,
-            watch,
-            |_| watch.advance(0),
-            |_, text, offset| {
-                if let Some(line) = text.and_then(|text| parsed(text, &mut counts)) {
-                    path.line(&line, offset);
-                }
-            },
-        )?;
-        let (trace, history) = path.end();
-        return Ok((trace, Some(history)));
-    }
-    if kind.is_lines() {
-        let limit = settings.max_line_bytes;
-        let mut tally = FileTally::default();
-        let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut counts)?;
-        if kind == Alone::Traces {
-            return Ok((records_trace(&records), None));
+    match kind {
+        Alone::Codex => rollout_trace(source, settings.max_line_bytes, watch),
+        kind if kind.is_lines() => {
+            Ok((sessions_trace(kind, source, settings.max_line_bytes, watch)?, None))
         }
-        let all = sessions(kind, &records, &source.name, &mut counts);
-        let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
-        return Ok((session_trace(&head, &talk, &records), None));
+        kind => Ok((document_trace(kind, source, watch)?, None)),
     }
+}
+
+fn rollout_trace(source: &Source, limit: usize, watch: &Watch) -> Result<(Trace, Option<RolloutHistory>)> {
+    let (mut path, mut tally) = (ItemTrail::new(&source.name), FileTally::default());
+    let mut counts = LineCounts::default();
+    lines(
+        source,
+        limit,
+        &mut tally,
+        watch,
+        |_| watch.advance(0),
+        |_, text, offset| {
+            if let Some(line) = text.and_then(|text| parsed(text, &mut counts)) {
+                path.line(&line, offset);
+            }
+        },
+    )?;
+    let (trace, history) = path.end();
+    Ok((trace, Some(history)))
+}
+
+fn sessions_trace(kind: Alone, source: &Source, limit: usize, watch: &Watch) -> Result<Trace> {
+    let (mut tally, mut counts) = (FileTally::default(), LineCounts::default());
+    let records = read_records(source, limit, &mut tally, watch, |_| watch.advance(0), &mut counts)?;
+    if kind == Alone::Traces {
+        return Ok(records_trace(&records));
+    }
+    let all = sessions(kind, &records, &source.name, &mut counts);
+    if kind == Alone::Sts && all.len() > 1 {
+        let mut names = all.into_iter().map(|(head, _)| head.id);
+        let (name, more_names) = (names.next(), names.collect());
+        return Ok(Trace { name, more_names, ..records_trace(&records) });
+    }
+    let first = all.into_iter().next();
+    Ok(first.map(|(head, talk)| session_trace(&head, &talk, &records)).unwrap_or_default())
+}
+
+fn document_trace(kind: Alone, source: &Source, watch: &Watch) -> Result<Trace> {
+    let mut counts = LineCounts::default();
     let text = bytes(source, watch)?;
     watch.advance(0)?;
-    let Some(document) = parsed(&text, &mut counts) else { return Ok(Default::default()) };
+    let Some(document) = parsed(&text, &mut counts) else { return Ok(Trace::default()) };
     let all = read(kind, &document, source, 0, &SweBenchReports::default(), &mut counts);
-    let Some((head, talk)) = all.into_iter().next() else { return Ok(Default::default()) };
+    let Some((head, talk)) = all.into_iter().next() else { return Ok(Trace::default()) };
     let whole = hash_of(&document);
     let (id, links) = match kind {
         Alone::Atif => {
@@ -462,7 +479,7 @@ fn trace(
     let items = talk.messages.iter().map(written_hash).collect();
     let name = Some(head.id);
     let sub_agents = if kind == Alone::Atif { atif::other_documents(&document) } else { Vec::new() };
-    Ok((Trace { id, name, sub_agents, links, items, whole, ..Trace::default() }, None))
+    Ok(Trace { id, name, sub_agents, links, items, whole, ..Trace::default() })
 }
 
 /// Return the sessions of documents that are sub-agents', by the references in these.
@@ -484,10 +501,12 @@ fn parents(files: &[(Alone, Source)], traces: &[Trace]) -> HashMap<usize, (Strin
     parents
 }
 
-/// Give a sub-agent the new name of the trajectory that it belongs to.
+/// Give a sub-agent the new name of the trajectory that it belongs to, in ids that are the old one or a part of it.
 fn rename(head: &mut Head, old: &str, new: &str) {
-    let renamed =
-        |id: &str| id.strip_prefix(old).map_or_else(|| id.to_owned(), |rest| format!("{new}{rest}"));
+    let rest = |id: &str| {
+        id.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/')).map(str::to_owned)
+    };
+    let renamed = |id: &str| rest(id).map_or_else(|| id.to_owned(), |rest| format!("{new}{rest}"));
     head.id = renamed(&head.id);
     head.parent = head.parent.take().map(|(parent, call)| (renamed(&parent), call));
 }
@@ -532,13 +551,6 @@ fn session_trace(head: &Head, talk: &Conversation, records: &[FileRecord]) -> Tr
         ended: moments.last().copied().unwrap_or_default(),
         ..Trace::default()
     }
-}
-
-/// Return a hash of a message as it is written.
-fn written_hash(message: &Message) -> u64 {
-    let mut out = Vec::new();
-    message.write(b"", &mut out);
-    hash("message", &out)
 }
 
 /// Return the trajectories of a document, its own first.

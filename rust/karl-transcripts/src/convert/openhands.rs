@@ -9,7 +9,7 @@
 //! with one `llm_response_id`, and one message here. A result is the `content` of its observation, without what the SDK
 //! adds when it sends it (working folder, exit code). The forms are those of `openhands-sdk` 1.43, `sdk/event`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use karl_log::conversation::blocks::{Block, blocks};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use super::file_records::{Fates, PooledFile};
 use super::json::{
     FLAG, JsonTypes, LIST, OBJECT, TEXT, arguments, check, escaped, join, list, quoted, source, text,
 };
-use super::lineage::hash;
+use super::lineage::{hash, written_hash};
 use super::message::{Conversation, Role};
 use super::report::{EMPTY, LineCounts, NO_CONVERSATION, NO_TEXT, OTHER_BRANCH, count_type};
 use super::run::{Head, Tokens};
@@ -59,11 +59,28 @@ pub(super) fn read(files: &[PooledFile], counts: &mut LineCounts) -> Vec<(Head, 
     let read = |(folder, places): (&str, Vec<Place>)| {
         Reader { files, fates: &mut fates, counts }.conversation(folder, &places)
     };
-    let all = conversations.into_iter().map(read).collect();
+    let mut all: Vec<(Head, Conversation)> = conversations.into_iter().map(read).collect();
     for file in &fates {
         file.count(counts);
     }
+    mark_namesakes(&mut all);
     all
+}
+
+/// Give a mark to conversations that have the id of an earlier one: files of one name in several folders.
+fn mark_namesakes(all: &mut [(Head, Conversation)]) {
+    let mut seen = HashSet::new();
+    for (head, talk) in all.iter_mut().filter(|(_, talk)| !talk.messages.is_empty()) {
+        let mut mark = 0;
+        let mut id = head.id.clone();
+        while !seen.insert(id.clone()) {
+            mark = talk.messages.iter().map(written_hash).fold(mark, |sum, message| {
+                hash("conversation", &[u64::to_le_bytes(sum), message.to_le_bytes()].concat())
+            });
+            id = format!("{}/{mark:016x}", head.id);
+        }
+        head.id = id;
+    }
 }
 
 /// Return the folder of a conversation, in whose `events` a file lies; any other file is a conversation.
@@ -174,22 +191,8 @@ fn add_event(
         }
         "MessageEvent" => add_message(talk, event, &moment, counts),
         "ActionEvent" => add_call(talk, event, &moment, counts),
-        "ObservationEvent" => {
-            let observation = event.get("observation").unwrap_or(&Value::Null);
-            let content = joined(list(observation, "content"), list(event, "extended_content"));
-            let failed = observation.get("is_error").and_then(Value::as_bool);
-            add_result(talk, event, &content, failed.map(|failed| !failed), &moment, counts);
-            Ok(())
-        }
-        "UserRejectObservation" => {
-            let reason = text(event, "rejection_reason").unwrap_or("User rejected the action");
-            let content = json!(format!("Action rejected: {reason}"));
-            add_result(talk, event, &content, Some(false), &moment, counts);
-            Ok(())
-        }
-        "AgentErrorEvent" => {
-            let content = json!(text(event, "error").unwrap_or_default());
-            add_result(talk, event, &content, Some(false), &moment, counts);
+        "ObservationEvent" | "UserRejectObservation" | "AgentErrorEvent" => {
+            add_result(talk, kind, event, &moment, counts);
             Ok(())
         }
         "InterruptEvent" => {
@@ -252,16 +255,22 @@ fn add_call(
     Ok(())
 }
 
-fn add_result(
-    talk: &mut Conversation,
-    event: &Value,
-    content: &Value,
-    success: Option<bool>,
-    moment: &[u8],
-    counts: &mut LineCounts,
-) {
+/// Add the result of a call: what a tool observed, or why it did not run.
+fn add_result(talk: &mut Conversation, kind: &str, event: &Value, moment: &[u8], counts: &mut LineCounts) {
     let [id, name] = ["tool_call_id", "tool_name"].map(|key| text(event, key).unwrap_or_default());
-    answer(talk, id, name, content, success, moment, counts);
+    let (content, success) = match kind {
+        "UserRejectObservation" => {
+            let reason = text(event, "rejection_reason").unwrap_or("User rejected the action");
+            (json!(format!("Action rejected: {reason}")), Some(false))
+        }
+        "AgentErrorEvent" => (json!(text(event, "error").unwrap_or_default()), Some(false)),
+        _ => {
+            let observation = event.get("observation").unwrap_or(&Value::Null);
+            let content = joined(list(observation, "content"), list(event, "extended_content"));
+            (content, observation.get("is_error").and_then(Value::as_bool).map(|failed| !failed))
+        }
+    };
+    answer(talk, id, name, &content, success, moment, counts);
 }
 
 /// Return the thoughts of a message: its text of them, or else Anthropic's blocks.

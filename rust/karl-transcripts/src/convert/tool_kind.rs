@@ -194,6 +194,7 @@ impl TranscriptKind {
         let known = if fills_file { [&LINES[..], &DOCUMENTS] } else { [&LINES[..], &[]] };
         for known in known {
             match by_keys(known, keys) {
+                Classified::Transcript(Self::Pooled(Pool::OpenHands)) if !has_event_key(keys) => {}
                 Classified::Transcript(kind) => return Ok(Some(kind)),
                 Classified::Refused(why) => return Err(why),
                 _ => {}
@@ -377,7 +378,13 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         input => input?,
     };
     // An array of records that are not rollouts.
-    let listed = by_keys(&LINES, &input.keys);
+    let listed = match by_keys(&LINES, &input.keys) {
+        // Lines and documents were judged by their values.
+        Classified::Transcript(TranscriptKind::Pooled(Pool::OpenHands)) => {
+            first_element(source, limit, watch)?.map_or(Classified::Nothing, |text| by_record(&LINES, &text))
+        }
+        listed => listed,
+    };
     if matches!(listed, Classified::Refused(_) | Classified::Transcript(TranscriptKind::Pooled(_))) {
         return Ok(listed);
     }
@@ -403,11 +410,12 @@ fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
     for _ in 0..LINES_PROBED {
         let Some(piece) = lines.next().map_err(io)? else { break };
         let Piece::Text { bytes, .. } = piece else { continue };
-        let Some(keys) = keys_of(bytes.trim_ascii_start()) else { continue };
+        let record = bytes.trim_ascii_start();
+        let Some(keys) = keys_of(record) else { continue };
         if is_cursor_init(&keys) {
             return Ok(Classified::Transcript(TranscriptKind::Alone(Alone::Cursor)));
         }
-        let told = by_keys(&LINES, &keys);
+        let told = by_record(&LINES, record);
         if told != Classified::Nothing {
             return Ok(told);
         }
@@ -475,8 +483,49 @@ fn one(text: &[u8]) -> Classified {
         Err(ScanFault::Malformed(at)) => Classified::Damaged(
             format!("byte {at} cannot stand there: wanted a document or lines of JSON").into(),
         ),
-        _ => keys_of(text).map_or(Classified::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
+        _ => by_record(&DOCUMENTS, text),
     }
+}
+
+/// Return the first element of the array that a file is, if it is one.
+fn first_element(source: &Source, limit: usize, watch: &Watch) -> Result<Option<Vec<u8>>> {
+    let io = |error| source.failed("read", error);
+    let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
+    window.skip_mark().map_err(io)?;
+    if window.peek().map_err(io)? != Some(b'[') {
+        return Ok(None);
+    }
+    window.consume(1);
+    window.peek().map_err(io)?;
+    match window.value(limit).map_err(io)? {
+        ValueEnd::Kept(length) => Ok(Some(window.bytes()[..length].to_vec())),
+        _ => Ok(None),
+    }
+}
+
+/// Return the kind of a line or document, by its keys, and by a value where these are those of many logs.
+fn by_record(known: &[(&[&str], Classified)], record: &[u8]) -> Classified {
+    match keys_of(record).map_or(Classified::Nothing, |keys| by_keys(known, &keys)) {
+        Classified::Transcript(TranscriptKind::Pooled(Pool::OpenHands)) if !is_event(record) => {
+            Classified::Nothing
+        }
+        told => told,
+    }
+}
+
+/// Return whether the kind of an event is the name of one of `OpenHands`' classes of events.
+fn is_event(record: &[u8]) -> bool {
+    let event = reference_parser::parse(record).unwrap_or_default();
+    let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default();
+    ["Event", "Observation"].iter().any(|end| kind.ends_with(end))
+        || ["Condensation", "CondensationRequest"].contains(&kind)
+}
+
+/// Return whether one of some keys is that of an event of `OpenHands` with a part of a conversation.
+fn has_event_key(keys: &[String]) -> bool {
+    ["system_prompt", "llm_message", "tool_call", "observation"]
+        .iter()
+        .any(|key| keys.iter().any(|own| own == key))
 }
 
 /// Return the kind of lines or documents with these keys. A record with a conversation, or a prompt and its completion, is a
