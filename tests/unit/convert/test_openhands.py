@@ -127,7 +127,8 @@ def test_an_event_that_is_there_twice_counts_once(convert: Convert, tmp_path: Pa
 def test_conversations_in_files_of_one_name_have_ids_of_their_own(convert: Convert, tmp_path: Path) -> None:
     for at, words in enumerate(("One", "Two", "Two")):
         (tmp_path / str(at)).mkdir()
-        lines(tmp_path / str(at) / "log.jsonl", [said("u1", "user", text(words)), said("m1", "assistant", text("Yes."))])
+        events = [said("u1", "user", text(words)), said("m1", "assistant", text("Yes."))]
+        lines(tmp_path / str(at) / "log.jsonl", events)
     _, found = convert(tmp_path)
     ids = [one["id"] for one in found]
     assert (len(set(ids)), sum(name == "log.jsonl" for name in ids)) == (3, 1)

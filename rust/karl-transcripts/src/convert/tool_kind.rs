@@ -1,6 +1,7 @@
 //! Detection of the tool that wrote a transcript, by the keys of its first lines or of its document.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::path::Path;
 
 use karl_log::cancel::Watch;
@@ -490,12 +491,15 @@ fn one(text: &[u8]) -> Classified {
 /// Return the first element of the array that a file is, if it is one.
 fn first_element(source: &Source, limit: usize, watch: &Watch) -> Result<Option<Vec<u8>>> {
     let io = |error| source.failed("read", error);
-    let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
-    window.skip_mark().map_err(io)?;
-    if window.peek().map_err(io)? != Some(b'[') {
-        return Ok(None);
+    let mut stream = source.undamaged(watch).map_err(io)?;
+    let mut byte = [0];
+    while stream.read(&mut byte).map_err(io)? > 0 && byte != *b"[" {
+        let is_mark = b"\xef\xbb\xbf".contains(&byte[0]);
+        if !is_mark && !byte[0].is_ascii_whitespace() {
+            return Ok(None);
+        }
     }
-    window.consume(1);
+    let mut window = Window::new(stream, 0);
     window.peek().map_err(io)?;
     match window.value(limit).map_err(io)? {
         ValueEnd::Kept(length) => Ok(Some(window.bytes()[..length].to_vec())),
