@@ -417,9 +417,7 @@ fn trace(
 ) -> Result<(Trace, Option<RolloutHistory>)> {
     match kind {
         Alone::Codex => rollout_trace(source, settings.max_line_bytes, watch),
-        kind if kind.is_lines() => {
-            Ok((sessions_trace(kind, source, settings.max_line_bytes, watch)?, None))
-        }
+        kind if kind.is_lines() => Ok((sessions_trace(kind, source, settings.max_line_bytes, watch)?, None)),
         kind => Ok((document_trace(kind, source, watch)?, None)),
     }
 }
