@@ -83,7 +83,7 @@ impl Selection {
         let (table, given) = (&log.get().inner, &log.get().log_weights);
         let partition = Partition::by_name(partition_by)?;
         let given = GivenColumns {
-            log_weights: given.as_deref(),
+            log_weights: given.as_deref().map(Vec::as_slice),
             scores: scores.map(|scores| own_column("scores", scores)).transpose()?,
             half_life,
             log_factors: log_factors.map(|factors| own_column("log_factors", factors)).transpose()?,
