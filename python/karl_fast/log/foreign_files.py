@@ -63,6 +63,10 @@ CURSOR = Kind(
     "Cursor keeps the same chats as lines: karl-fast convert ~/.cursor/projects; a run of its command line is read "
     "from what cursor-agent --print --output-format stream-json prints",
 )
+MARKDOWN = Kind(
+    "a chat exported to Markdown, as Cursor writes, without the results of its calls",
+    "of Cursor, karl-fast convert ~/.cursor/projects reads the same chat from its transcript",
+)
 TORCH = Kind(
     "a file of torch.save, as slime's --save-debug-rollout-data writes",
     f"{PYTHON}import json, torch; "
@@ -174,7 +178,13 @@ def _is_table(head: bytes, delimiter: str) -> bool:
     return len(names) > 1 and are_names and len(set(names)) == len(names) == len(rows[1])
 
 
+def _looks_like_chat(head: bytes) -> bool:
+    """Return whether a text has the headings, or the first line, of Cursor's export of a chat."""
+    return bool(re.search(rb"\A# [^\n]*\n+(_Exported on [^\n]* from Cursor|## User\s*\n|\*\*User\*\*)", head))
+
+
 BY_LOOK: tuple[tuple[Callable[[bytes], bool], Kind], ...] = (
+    (_looks_like_chat, MARKDOWN),
     (_looks_like_events, EVENTS),
     (_looks_like_yaml, YAML),
     (partial(_is_table, delimiter=","), CSV),

@@ -38,7 +38,18 @@ def tool(subtype: str, call: str, name: str, inside: dict[str, Any], model_call:
 
 INIT = event("system", "init", apiKeySource="login", cwd="/till", model="Claude 4.5 Sonnet", permissionMode="default")
 READ = {"args": {"path": "till.py", "toolCallId": "call_1\nfc_1"}}
-SHELL = {"args": {"command": "pytest", "timeout": 30000, "simpleCommands": ["pytest"], "toolCallId": "call_2"}}
+ADDED: dict[str, Any] = {
+    "simpleCommands": ["pytest"],
+    "toolCallId": "call_2",
+    "hasInputRedirect": False,
+    "parsingResult": {"parsingFailed": False, "executableCommands": [{"name": "pytest", "args": []}]},
+    "requestedSandboxPolicy": {"type": "TYPE_INSECURE_NONE"},
+    "skipApproval": True,
+    "timeoutBehavior": "TIMEOUT_BEHAVIOR_BACKGROUND",
+    "hardTimeout": 86400000,
+    "requestId": "r",
+}
+SHELL = {"args": {"command": "pytest", "timeout": 30000} | ADDED}
 FAILED = {"success": {"command": "pytest", "exitCode": 1, "stdout": "1 failed", "stderr": "warned"}}
 CONTENT = {"success": {"content": "total = 0", "totalLines": 1}}
 LINES = [
@@ -102,6 +113,16 @@ def test_a_run_is_a_trajectory(convert: Convert, tmp_path: Path) -> None:
     assert account.dropped == {"no_conversation": 1}  # the result, whose text the messages have
 
 
+@pytest.mark.parametrize(("result", "reward"), [({}, 1.0), ({"is_error": True}, 0.0), ({"subtype": "error"}, 0.0)])
+def test_the_result_of_a_run_is_its_reward_if_that_is_asked_for(
+    convert: Convert, tmp_path: Path, result: dict[str, Any], reward: float
+) -> None:
+    path = write(tmp_path / "s.jsonl", [*LINES[:-1], LINES[-1] | result])
+    assert convert(path)[1][0]["reward"] is None
+    assert convert(path, rate="result")[1][0]["reward"] == reward
+    assert convert(write(tmp_path / "cut.jsonl", LINES[:-1]), rate="result")[1][0]["reward"] is None
+
+
 def test_pieces_of_a_message_are_joined_once(convert: Convert, tmp_path: Path) -> None:
     pieces = [said(piece, timestamp_ms=1767225601000 + n) for n, piece in enumerate(["ha", "ha", ", fixed."])]
     _, [found] = convert(write(tmp_path / "s.jsonl", [*LINES[:2], *pieces, said("haha, fixed.")]))
@@ -118,6 +139,7 @@ def test_pieces_of_a_message_are_joined_once(convert: Convert, tmp_path: Path) -
     [
         ({"error": {"errorMessage": "no such file"}}, "no such file", False),
         ({"rejected": {"reason": "not allowed"}}, "not allowed", False),
+        ({"permissionDenied": {"error": "blocked by permissions"}}, "blocked by permissions", False),
         ({"success": {"linesCreated": 3, "fileSize": 9}}, '{"linesCreated":3,"fileSize":9}', True),
         ({"success": {"exitCode": 0, "stdout": "", "stderr": ""}}, "", True),
     ],

@@ -40,8 +40,24 @@ const WANTED: [(&str, JsonTypes); 13] = [
     ("is_error", FLAG),
 ];
 
-/// What Cursor adds to the arguments of a call: the model does not write it.
-const ADDED_ARGUMENTS: [&str; 3] = ["toolCallId", "simpleCommands", "parsingResult"];
+/// What Cursor adds to the arguments of a call, and the model does not write: ids, its reading of a command, and the
+/// user's settings.
+const ADDED_ARGUMENTS: [&str; 14] = [
+    "toolCallId",
+    "conversationId",
+    "requestId",
+    "simpleCommands",
+    "parsingResult",
+    "hasInputRedirect",
+    "hasOutputRedirect",
+    "requestedSandboxPolicy",
+    "adminCommandDenylist",
+    "fileOutputThresholdBytes",
+    "skipApproval",
+    "timeoutBehavior",
+    "hardTimeout",
+    "closeStdin",
+];
 
 /// Read the sessions of a file.
 pub(super) fn read(records: &[FileRecord], file: &str, counts: &mut LineCounts) -> Vec<(Head, Conversation)> {
@@ -78,6 +94,8 @@ struct Session {
     /// Pieces of a message that is printed again as a whole, and the moment of the first.
     pieces: String,
     moment: String,
+    /// 1 if the run ended without an error, else 0: its reward, if the caller asks for that of the result.
+    result: Option<f64>,
     /// Message of the model that calls are added to, and its `model_call_id`.
     open: Option<(usize, String)>,
 }
@@ -217,6 +235,9 @@ impl Session {
     }
 
     fn result(&mut self, event: &Value) {
+        let is_well =
+            text(event, "subtype") == Some("success") && event.get("is_error") != Some(&Value::Bool(true));
+        self.result = Some(f64::from(u8::from(is_well)));
         self.facts.extend(pick(event, &["is_error", "duration_ms"]));
         let count = |key: &str| event.pointer(&format!("/usage/{key}")).and_then(Value::as_u64);
         self.tokens = Tokens {
@@ -232,6 +253,7 @@ impl Session {
         let (parent, name) = names(file);
         let head = Head {
             id: self.id.unwrap_or_else(|| name.to_owned()),
+            reward: self.result,
             parent: parent.map(|parent| (parent.to_owned(), None)),
             session: parent.map(str::to_owned),
             tokens: self.tokens,
@@ -284,7 +306,8 @@ fn outcome(result: &Value) -> (Value, bool) {
         .filter_map(|key| text(value, key))
         .filter(|text| !text.is_empty())
         .collect();
-    let known = ["content", "message", "errorMessage", "reason"].iter().find_map(|key| text(value, key));
+    let known =
+        ["content", "message", "errorMessage", "error", "reason"].iter().find_map(|key| text(value, key));
     let words = if exit.is_some() {
         printed.join("\n")
     } else {

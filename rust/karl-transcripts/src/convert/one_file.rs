@@ -28,7 +28,7 @@ use super::lineage::hash_of;
 use super::lineage::{Lineage, Trace, hash, units, written_hash};
 use super::message::{Conversation, Message};
 use super::report::{EMPTY, LineCounts, NO_CONVERSATION, OTHER_BRANCH, Report, count_type};
-use super::run::ConvertSettings;
+use super::run::{ConvertSettings, Rate};
 use super::run::{Head, write};
 use super::swe_agent::SweBenchReports;
 use super::tool_kind::{Alone, TranscriptKind};
@@ -264,6 +264,9 @@ impl<'a> Documents<'a> {
                 rename(&mut head, &name, &format!("{name}/{mark:016x}"));
             }
             talk.finish(counts);
+            if kind == Alone::Cursor && settings.rate != Rate::Result {
+                head.reward = None;
+            }
             if !talk.messages.is_empty() {
                 *counts.calls.entry("unanswered").or_default() += talk.unanswered();
                 write(head, &talk.messages, settings.rate, out, counts);

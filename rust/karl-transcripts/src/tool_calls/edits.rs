@@ -18,7 +18,16 @@ const PATHS: [&str; 8] = [
 ];
 
 /// Keys of a whole new text, and of a text that takes the place of another.
-const WRITTEN: [&str; 6] = ["content", "contents", "file_text", "new_source", "code_edit", "file_content"];
+const WRITTEN: [&str; 8] = [
+    "content",
+    "contents",
+    "file_text",
+    "fileText",
+    "new_source",
+    "code_edit",
+    "streamContent",
+    "file_content",
+];
 const NEW: [&str; 4] = ["new_string", "newString", "new_str", "replace"];
 
 const OLD: [&str; 4] = ["old_string", "oldString", "old_str", "search"];
