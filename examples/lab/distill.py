@@ -4,7 +4,9 @@
     prompts = "distill.py:prompts"      # three symbols to write backwards; teacher_prompt shows the answer as well
     teacher = "distill.py:expert"       # twice as wide, trained on right answers
 
-Both models are trained here, from their seed, in a few seconds each.
+Both models are trained here, from their seed, in a few seconds each. `near`, `after_15` and `after_240` are policies
+that have made some steps towards the task; `softer` and `softest` are the teacher with its logits divided by 2 and 4;
+`untrained` is a teacher that knows nothing.
 """
 
 import random
@@ -113,3 +115,52 @@ def follower(seed):
 def expert(seed):
     """The teacher; the same for every seed."""
     return loaded(64, (solve,), 150, 0)
+
+
+def near(seed):
+    """A policy after 60 steps on right answers: nearly all that it writes is right."""
+    return loaded(32, (solve,), 60, seed)
+
+
+def after_240(seed):
+    """After four times as many."""
+    return loaded(32, (solve,), 240, seed)
+
+
+def after_15(seed):
+    """After a quarter of them."""
+    return loaded(32, (solve,), 15, seed)
+
+
+def untrained(seed):
+    """A teacher with random weights, the same for every seed."""
+    return loaded(64, (solve,), 0, 0)
+
+
+class Soft:
+    """A policy whose logits are divided by a temperature."""
+
+    def __init__(self, policy, temperature):
+        self._policy, self._temperature = policy, temperature
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def head(self, hidden):
+        """Hidden states to logits."""
+        return self._policy.head(hidden) / self._temperature
+
+
+def softer(seed):
+    """The teacher at a temperature of 2."""
+    return Soft(expert(seed), 2.0)
+
+
+def softest(seed):
+    """The teacher at a temperature of 4."""
+    return Soft(expert(seed), 4.0)
+
+
+def long_prompts():
+    """One prompt that says nothing about the length of its answer."""
+    yield {"prompt": text(range(SYMBOLS))}

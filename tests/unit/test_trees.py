@@ -89,6 +89,47 @@ def test_the_weight_of_a_tree_does_not_depend_on_its_shape(tmp_path: Path) -> No
     assert totals == pytest.approx([1 / (1 + np.exp(-1.2))] * 5)
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"score": "centre"},
+        {"score": "zscore", "ddof": 1},
+        {"score": "leave-one-out"},
+        {"score": "advantage"},
+        {"score": "advantage", "baseline": "partition"},
+        {"score": "zscore", "partition_by": "group"},
+    ],
+    ids=str,
+)
+def test_a_root_is_compared_with_other_roots_however_many_rows_their_trees_have(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    """A group of four attempts, two of which called others: with and without the rows of these."""
+    attempts = [row("a", 0.9), row("b", 0.2), row("c", 0.4), row("d", 0.4)]
+    callees = [row("a1", None, "a"), row("a2", 7.0, "a"), row("a21", None, "a2"), row("c1", 0.0, "c")]
+    paths = tmp_path / "roots.jsonl", tmp_path / "trees.jsonl"
+    for path, rows in zip(paths, (attempts, [*callees[:2], *attempts, *callees[2:]]), strict=True):
+        path.write_text("".join(json.dumps(each | {"group": "g"}) + "\n" for each in rows))
+    alone = weights(paths[0], inverse_temperature=1.5, **how)
+    shares = weights(paths[1], parent="parent.id", inverse_temperature=1.5, **how)
+    trees = {name: sum(share for other, share in shares.items() if other[0] == name) for name in alone}
+    total, whole = sum(alone.values()), sum(trees.values())
+    assert {name: share / whole for name, share in trees.items()} == pytest.approx(
+        {name: share / total for name, share in alone.items()}
+    )
+    assert shares["a1"] == pytest.approx(shares["a21"])
+
+
+def test_what_an_excluded_session_called_is_excluded(tmp_path: Path) -> None:
+    log, held_out = tmp_path / "log.jsonl", tmp_path / "held-out.txt"
+    rows = [row("a", 0.9), row("a1", None, "a"), row("b", 0.2), row("c", 0.4)]
+    log.write_text("".join(json.dumps(each | {"group": "g"}) + "\n" for each in rows))
+    held_out.write_text("do a\n")
+    for score in ("raw", "zscore"):
+        shares = weights(log, parent="parent.id", exclude=str(held_out), score=score, inverse_temperature=1.0)
+        assert sorted(shares) == ["b", "c"]
+
+
 def test_what_cannot_be_a_tree_is_refused(log: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no record has that field"):
         sample(log, None, parent="caller", k=1)

@@ -171,6 +171,8 @@ def exclude_rows(log: Log) -> Log:
     excluded = read_excluded(log.settings.exclude)
     rewards = log.rewards.copy()
     rows = excluded_rows(log, excluded)
+    if log.tree_roots is not None:
+        rows |= rows[log.tree_roots]  # what a session called worked at its prompt, too
     with_reward = int((rows & ~np.isnan(rewards)).sum())
     rewards[rows] = np.nan
     components = [log.core.component(index) for index in range(log.core.components)]

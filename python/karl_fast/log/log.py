@@ -101,6 +101,7 @@ class Log:
         excluded: dict[str, Any] | None = None,
         trees: dict[str, Any] | None = None,
         log_factors: NDArray[np.float64] | None = None,
+        tree_roots: NDArray[np.int64] | None = None,
     ) -> None:
         self.core = core
         self.settings = settings
@@ -125,6 +126,7 @@ class Log:
         # Trees of trajectories, whose rows have the reward of their root: their number, and factors of the weights.
         self.trees = trees
         self.log_factors = log_factors
+        self.tree_roots = tree_roots  # the row of the root of each row
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -263,16 +265,18 @@ class Log:
         excluded: dict[str, Any] | None,
         trees: dict[str, Any] | None = None,
         log_factors: NDArray[np.float64] | None = None,
+        tree_roots: NDArray[np.int64] | None = None,
     ) -> Log:
         """Return the same log with other columns; ``excluded`` and ``trees`` are what a manifest has of them."""
         log = self._changed(core, self.settings, excluded)
         if trees is not None:
-            log.trees, log.log_factors = trees, log_factors
+            log.trees, log.log_factors, log.tree_roots = trees, log_factors, tree_roots
         return log
 
     def _changed(self, core: _core.Log, settings: Settings, excluded: dict[str, Any] | None = None) -> Log:
         facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped, self.summed, self.objects)
-        return Log(core, settings, self._spool, self.replaced_columns, *facts, excluded, self.trees, self.log_factors)
+        trees = (self.trees, self.log_factors, self.tree_roots)
+        return Log(core, settings, self._spool, self.replaced_columns, *facts, excluded, *trees)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

@@ -5,7 +5,8 @@ r_row = r of the root of its tree        log f_row = -ln(rows of the tree)
 ```
 
 With these factors the rows of a tree have together the weight of one row with its reward: how many sub-agents a session
-called does not make it likelier to be drawn. Apart from `pipeline` because it needs NumPy, which most runs do without.
+called does not make it likelier to be drawn. A score within groups is that of the root among the other roots. Apart
+from `pipeline` because it needs NumPy, which most runs do without.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def credit_trees(log: Log, read_names: Callable[[str], Log]) -> Log:
         "without_caller": sum(name is not None for name in callers) - int((parents >= 0).sum()),
     }
     components = [log.core.component(index) for index in range(log.core.components)]
-    return log.of(_core.rewarded(log.core, components, rewards), None, facts, -np.log(sizes.astype(np.float64)))
+    return log.of(_core.rewarded(log.core, components, rewards), None, facts, -np.log(sizes.astype(np.float64)), roots)
 
 
 def _names(log: Log, read_names: Callable[[str], Log], path: str) -> list[str | None]:

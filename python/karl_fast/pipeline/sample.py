@@ -46,6 +46,7 @@ from karl_fast.log.record_fields import (
 from karl_fast.pipeline.selection import select
 from karl_fast.settings.sample import Settings
 from karl_fast.settings.sample_fields import show_keywords
+from karl_fast.settings.validation import BASELINE
 from karl_fast.stores import is_url, new_data_set
 
 if TYPE_CHECKING:
@@ -232,7 +233,12 @@ def _with_trees(log: Log, logs: list[str | Path]) -> Log:
     from karl_fast.log.trees import credit_trees  # with NumPy, which most runs do without
 
     plain = log.settings.replace(
-        parent=None, score="raw", partition_by="global", drop_constant_groups=False, variance_top_p=None
+        parent=None,
+        score="raw",
+        partition_by="global",
+        drop_constant_groups=False,
+        variance_top_p=None,
+        **{name: getattr(Settings, name) for name in BASELINE},
     )
     return credit_trees(log, lambda path: read(logs, plain.replace(group=path, max_per_group=None, per=None)))
 

@@ -45,7 +45,7 @@ def select(log: Log) -> _core.Selection:
         weights=settings.weights,
         shaping=settings.shaping.numbers if settings.shaping else None,
         score=_kind_of_score(settings),
-        scores=_advantages(log) if settings.score == "advantage" else None,
+        scores=_scores(log),
         ddof=settings.ddof,
         eps=settings.eps,
         min_reward=settings.min_reward,
@@ -144,14 +144,38 @@ def _kind_of_score(settings: Settings) -> str:
     return "centre" if settings.score_by == "group" else "raw"
 
 
-def _advantages(log: Log) -> NDArray[np.float64]:
+def _scores(log: Log) -> NDArray[np.float64] | None:
+    """Return the score of each record; None where the selection computes it. [B]
+
+    Rows of a tree have the score of their root, which is compared with other roots: a tree counts once in the mean of
+    its group, however many rows it has.
+    """
+    settings = log.settings
+    if log.tree_roots is None or settings.score == "raw":
+        return _advantages(log, log.rewards) if settings.score == "advantage" else None
+    import numpy as np  # here, for other scores do without
+
+    from karl_fast.advantage import centre, leave_one_out, zscore
+
+    rewards = np.where(log.tree_roots == np.arange(len(log)), log.rewards, np.nan)
+    if settings.score == "advantage":
+        return _advantages(log, rewards)[log.tree_roots]
+    shaped = rewards if settings.shaping is None else settings.shaping(rewards)
+    if settings.score == "zscore":
+        scores = zscore(shaped, log.groups, ddof=settings.ddof, eps=settings.eps)
+    else:
+        scores = (centre if settings.score == "centre" else leave_one_out)(shaped, log.groups)
+    return scores[log.tree_roots]
+
+
+def _advantages(log: Log, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the reward of each record less the baseline of its group or domain; 0 without a domain. [B]"""
     import numpy as np  # here, for other scores do without
 
     from karl_fast.advantage import centre, partition_baseline
 
     settings = log.settings
-    rewards = log.rewards if settings.shaping is None else settings.shaping(log.rewards)
+    rewards = rewards if settings.shaping is None else settings.shaping(rewards)
     codes = log.groups if settings.baseline_by == "group" else log.domains
     if settings.baseline == "mean":
         scores = centre(rewards, codes)
