@@ -27,7 +27,7 @@ pub(crate) fn hash_learned(record: &[u8], fields: &Fields) -> u128 {
 }
 
 /// Return the hash of a record's prompt, which selects its split if it has no group: the messages before the
-/// first learned assistant turn that answers something. Without such a turn, return the hash of [`learned`],
+/// first learned assistant turn that answers something. Without such a turn, return [`hash_learned`],
 /// so that equal records go to one split. Secrets are replaced first, unless they are allowed.
 pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
     parse_example(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))

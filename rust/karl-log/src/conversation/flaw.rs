@@ -50,7 +50,7 @@ pub enum Flaw {
     SameAnswer,
     /// Pair of answers to two prompts, or with two sets of tools.
     OtherPrompt,
-    /// No label, because all rewards are equal.
+    /// No label, because its reward is missing or all rewards are equal.
     NoLabel,
     /// Tools, calls or their results in a form that cannot hold them.
     HasTools,

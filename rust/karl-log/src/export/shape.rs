@@ -21,7 +21,7 @@ pub enum Shape {
     Kto,
     /// `conversations` of texts.
     ShareGpt,
-    /// `instruction`, `output`, `system` and `history`.
+    /// `instruction`, `input`, `output`, `system` and `history`.
     Alpaca,
     /// `messages` and `tools`, with the arguments of calls as JSON text.
     OpenAi,

@@ -4,8 +4,9 @@
 //! three bytes ──► hash ──► one bit of 8 KiB, set for about one position in fifty ──► the signs with those bytes
 //! ```
 //!
-//! Each sign is found by its rarest three bytes. On x86-64 `sign_filter` first leaves out nine positions of ten, 64 at a
-//! time; elsewhere the bits of all positions are read without a branch, so that the pass takes the same time for any text.
+//! Each sign is found by its rarest three bytes. On x86-64 `sign_filter` first leaves out all but one position in fifteen,
+//! 64 at a time; elsewhere the bits of all positions are read without a branch, so that the pass takes the same time for any
+//! text.
 //! An automaton over the 570 signs takes three times as long as the bits, because nearly every letter of English leads
 //! somewhere in it; Teddy takes no more than about a hundred signs.
 
