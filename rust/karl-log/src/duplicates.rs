@@ -114,14 +114,14 @@ fn extrapolate(groups: &[Group], loose: u64) -> DuplicateEstimate {
     let copies = sum(&sample, |group| group.copies);
     let (drawn, all) = (sample.len() as f64, several.len() as f64);
     let share = copies as f64 / rows.max(1) as f64;
+    let residual = |group: &&Group| (group.copies as f64 - share * group.rows as f64).powi(2);
+    let variance = sample.iter().map(residual).sum::<f64>() / (drawn - 1.0).max(1.0);
     let error_95 = if sample.len() == several.len() {
         0.0
-    } else if copies == 0 {
-        // As many groups as may have copies unseen, each of copies alone.
+    } else if variance < f64::EPSILON {
+        // One group, or groups that are all alike: as many as may be unlike them unseen, each of copies alone or of none.
         (NONE_95 / drawn).min(1.0) * (all_rows as f64 - all)
     } else {
-        let residual = |group: &&Group| (group.copies as f64 - share * group.rows as f64).powi(2);
-        let variance = sample.iter().map(residual).sum::<f64>() / (drawn - 1.0).max(1.0);
         Z95 * all * ((1.0 - drawn / all) * variance / drawn).sqrt()
     };
     DuplicateEstimate {
@@ -169,6 +169,14 @@ mod tests {
         let estimate = extrapolate(&groups(&[0; 100], |at| at < 30), 0);
         assert_eq!((estimate.copies, estimate.groups_compared), (0.0, 30));
         assert!((estimate.error_95 - 70.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_group_or_groups_that_are_alike_are_not_exact() {
+        let one = extrapolate(&groups(&[3; 3], |at| at == 1), 0);
+        assert_eq!((one.copies, one.error_95), (9.0, 21.0), "all others may be of copies alone");
+        let alike = extrapolate(&groups(&[3; 100], |at| at < 30), 0);
+        assert!((alike.copies - 300.0).abs() < 1e-9 && (alike.error_95 - 70.0).abs() < 1e-9);
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub enum Flaw {
     NoPrompt,
     /// No row of its group has a lower reward, in a data set of pairs.
     NoRejected,
+    /// Every row of its group with a lower reward has a flaw of its own, in a data set of pairs.
+    BadRejected,
     /// Pair of two equal answers, or of one that begins the other.
     SameAnswer,
     /// Pair of answers to two prompts, or with two sets of tools.
@@ -80,6 +82,7 @@ impl Flaw {
             Self::BadTemplate => "bad_template",
             Self::NoPrompt => "no_prompt",
             Self::NoRejected => "no_rejected",
+            Self::BadRejected => "bad_rejected",
             Self::SameAnswer => "same_answer",
             Self::OtherPrompt => "other_prompt",
             Self::NoLabel => "no_label",

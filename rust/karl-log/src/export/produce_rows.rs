@@ -7,8 +7,9 @@ use karl_core::sample::Ranking;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::draft::Draft;
+use super::partner::PartnerSearch;
 use super::quota::{Limits, Strata, walk};
-use super::row::{ParsedRow, RowBody, RowMaker, RowText};
+use super::row::{PairFlaw, ParsedRow, RowBody, RowMaker, RowText};
 use super::settings::{Draw, ExportSettings, Judge, Prepared, SelectionValues};
 use super::shape::Shape;
 use crate::cancel::Watch;
@@ -34,7 +35,7 @@ type RowResult = std::result::Result<RowText, Flaw>;
 /// Return the shape of a data set that begins with these; `None` if all of them failed.
 fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
     let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
-        Ok(ParsedRow { body: RowBody::Example(read) | RowBody::Pair(read, _), .. }) => Some(&read.example),
+        Ok(ParsedRow { body: RowBody::Example(read), .. }) => Some(&read.example),
         _ => None,
     });
     parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
@@ -46,7 +47,8 @@ fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
 /// written, and every record of a full group or stratum, is skipped and counted. With replacement, the draw
 /// is from the writable records only. The distribution of the rest is unchanged.
 ///
-/// Memory: the drawn rows that are held, and a few spare ones.
+/// Memory: the drawn rows that are held, and a few spare ones. Of pairs, also the records of the rejected answers of a
+/// batch of rows; of all, where a file is packed.
 ///
 /// # Errors
 /// As [`fetch`], and [`Error::Judge`] if the caller's judge fails.
@@ -73,14 +75,14 @@ pub(super) struct RowFill<'a> {
     shape: Option<Shape>,
     made: FxHashMap<u32, RowText>,
     flaws: FxHashMap<u32, Flaw>,
-    /// Records of the answers that are rejected in favour of the rows that are being made.
-    rejected: FxHashMap<u32, Vec<u8>>,
+    /// Rows that make no example, and so are never rejected in favour of others.
+    unfit: FxHashSet<u32>,
 }
 
 impl<'a> RowFill<'a> {
     pub(super) fn new(maker: RowMaker<'a>, judge: Option<Judge<'a>>) -> Self {
-        let (made, flaws, rejected) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Self { maker, judge, shape: None, made, flaws, rejected }
+        let (made, flaws) = (FxHashMap::default(), FxHashMap::default());
+        Self { maker, judge, shape: None, made, flaws, unfit: FxHashSet::default() }
     }
 
     pub(super) fn ranked(
@@ -139,27 +141,78 @@ impl<'a> RowFill<'a> {
 
     /// Make rows, or find their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
+        if self.maker.settings.shape == Shape::Preference {
+            return self.make_pairs(rows, watch);
+        }
         let rows = self.leave(rows)?;
-        self.rejected = self.fetch_rejected(&rows, watch)?;
         let rest = self.begin(&rows, watch)?;
         let (maker, settings) = (&self.maker, self.maker.settings);
         let shape = self.shape.unwrap_or(settings.shape);
-        let rejected = |row| self.rejected.get(&row).map(Vec::as_slice);
-        let line = |row, bytes| {
-            (row, maker.parse(row, bytes, rejected(row)).and_then(|candidate| maker.line(candidate, shape)))
-        };
+        let line =
+            |row, bytes| (row, maker.parse(row, bytes).and_then(|candidate| maker.line(candidate, shape)));
         let lines = fetch_each(maker.log, rest, settings.threads, watch, line)?;
-        self.rejected.clear();
         self.keep(lines, watch)
     }
 
-    /// Read the records of the answers that are rejected in favour of some rows.
-    fn fetch_rejected(&self, rows: &[u32], watch: &Watch) -> Result<FxHashMap<u32, Vec<u8>>> {
-        let pairs: Vec<(u32, u32)> =
-            rows.iter().filter_map(|&row| Some((row, self.maker.rejected(row)?))).collect();
-        let others: Vec<u32> = pairs.iter().map(|&(_, other)| other).collect();
-        let records = fetch(self.maker.log, &others, self.maker.settings.threads, watch)?;
-        Ok(pairs.into_iter().map(|(row, _)| row).zip(records).collect())
+    /// Make pairs batch by batch, each row with the first one that can be rejected in its favour.
+    fn make_pairs(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
+        for rows in rows.chunks(self.at_once(rows.len())) {
+            let mut searches: Vec<PartnerSearch> = rows.iter().map(|&row| self.maker.search(row)).collect();
+            while !searches.is_empty() {
+                searches = self.try_pairs(searches, watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Try the next partner of each row; return the rows that need another one.
+    fn try_pairs(&mut self, searches: Vec<PartnerSearch>, watch: &Watch) -> Result<Vec<PartnerSearch>> {
+        let (maker, ExportSettings { seed, threads, .. }) = (&self.maker, self.maker.settings);
+        let (mut lines, mut pairs): (Vec<(u32, RowResult)>, Vec<_>) = (Vec::new(), Vec::new());
+        for mut search in searches {
+            let next = || maker.comparison.next(&mut search, seed);
+            match std::iter::from_fn(next).find(|other| !self.unfit.contains(other)) {
+                Some(other) => pairs.push((search, other)),
+                None => lines.push((search.row, Err(search.flaw))),
+            }
+        }
+        let mut others: Vec<u32> = pairs.iter().map(|&(_, other)| other).collect();
+        others.sort_unstable();
+        others.dedup();
+        let records = fetch(maker.log, &others, threads, watch)?;
+        let records: FxHashMap<u32, Vec<u8>> = others.into_iter().zip(records).collect();
+        let partners: FxHashMap<u32, u32> =
+            pairs.iter().map(|(search, other)| (search.row, *other)).collect();
+        let rows: Vec<u32> = pairs.iter().map(|(search, _)| search.row).collect();
+        let results = fetch_each(maker.log, &rows, threads, watch, |row, bytes| {
+            let other = partners[&row];
+            maker.pair(row, bytes, (other, &records[&other]))
+        })?;
+        let mut again = Vec::new();
+        for ((mut search, other), result) in pairs.into_iter().zip(results) {
+            match result {
+                Ok(line) => lines.push((search.row, Ok(line))),
+                Err(PairFlaw::Chosen(flaw)) => lines.push((search.row, Err(flaw))),
+                Err(PairFlaw::Rejected) => {
+                    self.unfit.insert(other);
+                    again.push(search);
+                }
+                Err(PairFlaw::Both(flaw)) => {
+                    search.note_unfit(flaw);
+                    again.push(search);
+                }
+            }
+        }
+        self.shape = self.shape.or(lines.iter().any(|(_, line)| line.is_ok()).then_some(Shape::Preference));
+        self.keep(lines, watch)?;
+        Ok(again)
+    }
+
+    /// Return how many of some rows are read at a time: all if a file is packed, which is unpacked from its start for
+    /// every fetch.
+    fn at_once(&self, rows: usize) -> usize {
+        let packed = self.maker.log.inputs.iter().any(|input| input.source.codec != Codec::Plain);
+        if packed { rows.max(1) } else { BATCH }
     }
 
     /// Separate the rows that are validated as they are written; return the others, which have to be made.
@@ -185,8 +238,7 @@ impl<'a> RowFill<'a> {
     /// others.
     fn begin<'r>(&mut self, rows: &'r [u32], watch: &Watch) -> Result<&'r [u32]> {
         let (log, threads) = (self.maker.log, self.maker.settings.threads);
-        let packed = log.inputs.iter().any(|input| input.source.codec != Codec::Plain);
-        let at_once = if packed { rows.len().max(1) } else { BATCH };
+        let at_once = self.at_once(rows.len());
         let mut rest = rows;
         while self.shape.is_none() && !rest.is_empty() {
             let (first, later) = rest.split_at(at_once.min(rest.len()));
@@ -201,9 +253,7 @@ impl<'a> RowFill<'a> {
 
     fn batch(&mut self, records: Vec<(u32, Vec<u8>)>, watch: &Watch) -> Result<()> {
         let (maker, settings) = (&self.maker, self.maker.settings);
-        let parsed = map(records, settings.threads, |(row, bytes)| {
-            (row, maker.parse(row, bytes, self.rejected.get(&row).map(Vec::as_slice)))
-        });
+        let parsed = map(records, settings.threads, |(row, bytes)| (row, maker.parse(row, bytes)));
         // A batch in which every record failed does not decide the shape.
         self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
         let shape = self.shape.unwrap_or(settings.shape);

@@ -8,12 +8,12 @@ use memchr::memmem;
 use serde_json::{Map, Number, Value, json};
 
 use super::forms::RowParts;
-use super::partner::Comparison;
+use super::partner::{Comparison, PartnerSearch};
 use super::render::row;
 use super::shape::Shape;
 use super::{ExportSettings, Prepared, SelectionValues};
 use crate::columns::Place;
-use crate::conversation::{Flaw, TrimmedExample, content_hash, example};
+use crate::conversation::{Example, Flaw, TrimmedExample, content_hash, example};
 use crate::detect::FileLayout;
 use crate::format::Fields;
 use crate::input::codec::Codec;
@@ -40,8 +40,18 @@ pub(super) struct ParsedRow {
 pub(super) enum RowBody {
     Raw(Vec<u8>),
     Example(TrimmedExample),
-    /// Example, and one of a lower reward.
-    Pair(TrimmedExample, TrimmedExample),
+    /// Example, and the row of one of a lower reward with its example.
+    Pair(TrimmedExample, u32, TrimmedExample),
+}
+
+/// Reason why two rows are not written as a pair.
+pub(super) enum PairFlaw {
+    /// Flaw of the chosen row.
+    Chosen(Flaw),
+    /// The other row makes no example.
+    Rejected,
+    /// Flaw of the two together.
+    Both(Flaw),
 }
 
 /// Text of a row, with the changes made to it.
@@ -156,14 +166,13 @@ impl<'a> RowMaker<'a> {
         Self { log, facts, settings, lasts, comparison }
     }
 
-    /// Return the row whose answer is rejected in favour of another's; `None` if rows are no pairs, or if there is none.
-    pub(super) fn rejected(&self, row: u32) -> Option<u32> {
-        self.comparison.rejected(self.log, self.settings.seed, self.facts.rewards, row)
+    /// Return the search for the row whose answer is rejected in favour of another's.
+    pub(super) fn search(&self, row: u32) -> PartnerSearch {
+        self.comparison.search(self.log, self.facts.rewards, row)
     }
 
-    /// Parse the record, as far as this does not depend on the shape of the others. Of a pair, `rejected` is the record
-    /// of the other row.
-    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>, rejected: Option<&[u8]>) -> Result<ParsedRow, Flaw> {
+    /// Parse the record, as far as this does not depend on the shape of the others.
+    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays unchanged need not be built.
             let check = if self.settings.protects() { Ok(()) } else { reference_parser::check(&bytes) };
@@ -183,19 +192,30 @@ impl<'a> RowMaker<'a> {
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
-        let body = match (self.settings.shape, rejected) {
-            (Shape::Preference, None) => return Err(Flaw::NoRejected),
-            (Shape::Preference, Some(bytes)) => RowBody::Pair(read, self.other_example(row, bytes)?),
-            _ => RowBody::Example(read),
-        };
-        Ok(ParsedRow { row, id, prompt, session, doubled, body })
+        Ok(ParsedRow { row, id, prompt, session, doubled, body: RowBody::Example(read) })
     }
 
-    /// Return the example of the row that is rejected in favour of another.
-    fn other_example(&self, row: u32, bytes: &[u8]) -> Result<TrimmedExample, Flaw> {
-        let record = reference_parser::parse_rollout(bytes).map_err(|_| Flaw::Unparsable)?;
-        let fields = self.rejected(row).map(|other| self.fields(other)).ok_or(Flaw::NoRejected)?;
-        example(record, fields)
+    /// Return a pair of two rows, of which the other one is rejected.
+    pub(super) fn pair(
+        &self,
+        row: u32,
+        bytes: Vec<u8>,
+        (other, record): (u32, &[u8]),
+    ) -> Result<RowText, PairFlaw> {
+        let parsed = self.parse(row, bytes).map_err(PairFlaw::Chosen)?;
+        let RowBody::Example(chosen) = parsed.body else { return Err(PairFlaw::Chosen(Flaw::OtherShape)) };
+        if let Example::Text(_) = chosen.example {
+            return Err(PairFlaw::Chosen(Flaw::OtherShape));
+        }
+        let rejected = self.conversation(other, record).ok_or(PairFlaw::Rejected)?;
+        let parsed = ParsedRow { body: RowBody::Pair(chosen, other, rejected), ..parsed };
+        self.line(parsed, Shape::Preference).map_err(PairFlaw::Both)
+    }
+
+    /// Return the example of a row, if it is a conversation.
+    fn conversation(&self, row: u32, record: &[u8]) -> Option<TrimmedExample> {
+        let record = reference_parser::parse_rollout(record).ok()?;
+        example(record, self.fields(row)).ok().filter(|read| !matches!(read.example, Example::Text(_)))
     }
 
     /// Return the row in the shape of its data set.
@@ -210,8 +230,9 @@ impl<'a> RowMaker<'a> {
                 return Ok(RowText { text, secrets, prompt, session, doubled, content, ..unchanged });
             }
             RowBody::Example(read) => (read, None),
-            RowBody::Pair(read, rejected) => (read, Some(rejected)),
+            RowBody::Pair(read, other, rejected) => (read, Some((other, rejected))),
         };
+        let (other, rejected) = rejected.unzip();
         let content = Some(content_hash::hash(&read.example));
         let trimmed = (read.trimmed + rejected.as_ref().map_or(0, |rejected| rejected.trimmed)) as u64;
         let label = self.comparison.label(self.facts.rewards[candidate.row as usize]);
@@ -220,16 +241,17 @@ impl<'a> RowMaker<'a> {
         let tools = form.fields.contains_key("tools");
         let text = self.clean(to_line(&form.fields)?, &mut secrets);
         // A secret in an id is not a secret of the training text: replaced, not counted.
-        let stamp =
-            self.clean(self.stamp_text(&candidate.id, candidate.row, shape)?, &mut SecretCounts::new());
+        let stamp = self
+            .clean(self.stamp_text(&candidate.id, candidate.row, other, shape)?, &mut SecretCounts::new());
         let text = Some(self.pseudonymous(append_stamp(&text, &stamp)));
         let reasoning_left_out = form.reasoning_left_out;
         Ok(RowText { text, trimmed, reasoning_left_out, secrets, tools, prompt, session, doubled, content })
     }
 
-    /// Return the object with the metadata of a row, under its key and in the object that holds it.
-    fn stamp_text(&self, id: &str, row: u32, shape: Shape) -> Result<String, Flaw> {
-        let rejected = self.rejected(row).map(|other| {
+    /// Return the object with the metadata of a row, and of the one that is rejected in its favour, under its key and in
+    /// the object that holds it.
+    fn stamp_text(&self, id: &str, row: u32, other: Option<u32>, shape: Shape) -> Result<String, Flaw> {
+        let rejected = other.map(|other| {
             let reward = number(self.facts.rewards[other as usize]);
             ("rejected".to_owned(), json!({"key": self.name(other), "reward": reward}))
         });

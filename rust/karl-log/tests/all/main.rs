@@ -4,6 +4,7 @@
 mod accounting;
 mod compressed;
 mod directory;
+mod duplicates;
 mod export;
 mod formats;
 mod group_cap;

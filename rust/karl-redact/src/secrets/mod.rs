@@ -101,3 +101,9 @@ fn mark(text: &str, secret: &Secret) -> String {
     }
     mark
 }
+
+/// Return whether a pattern may ask for a table of Unicode, which the `regex` of a wheel does not have.
+#[cfg(test)]
+fn needs_unicode_table(pattern: &str) -> bool {
+    ["(?i)", "(?i:", r"\p", r"\P", r"\w", r"\W", r"\d", r"\D"].iter().any(|table| pattern.contains(table))
+}

@@ -466,3 +466,34 @@ impl<'a> QuotedKeyReader<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::needs_unicode_table;
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles_and_asks_for_no_unicode_table_that_a_wheel_lacks() {
+        for (pattern, text, other) in [
+            (&BEGIN, "-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN PUBLIC KEY-----"),
+            (&BEGIN, "---- BEGIN%20PGP PRIVATE KEY BLOCK ----", "---- END PGP PRIVATE KEY BLOCK ----"),
+            (&END, "-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----"),
+            (&PUTTY, "Private-Lines: 14", "Private-MAC: 14"),
+        ] {
+            assert!(pattern.is_match(text) && !pattern.is_match(other), "{}", pattern.as_str());
+            assert!(!needs_unicode_table(pattern.as_str()), "{}", pattern.as_str());
+        }
+    }
+
+    #[test]
+    fn a_key_of_putty_ends_with_its_mac_and_others_with_their_mark() {
+        for (text, mark, end) in [
+            ("Private-Lines: 2\nAAAA", "Private-Lines: 2", "Private-MAC: 6b1f"),
+            ("-----BEGIN PRIVATE KEY-----\nAAAA", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"),
+        ] {
+            let (length, last) = begin(text, 0).unwrap();
+            assert_eq!((length, last.begins(end)), (mark.len(), true), "{text}");
+            assert!(last.find(end).is_some(), "{end}");
+        }
+    }
+}

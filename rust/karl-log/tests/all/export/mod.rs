@@ -1,6 +1,7 @@
 //! Exports of chosen records: rows, drafts, splits.
 
 mod drafts;
+mod pairs;
 mod rows;
 mod splits;
 

@@ -1,0 +1,47 @@
+//! Equal trajectories, counted in a sample of groups.
+
+use karl_log::duplicates::{DuplicateEstimate, estimate_duplicates};
+use karl_log::{Log, Watch};
+
+use crate::logs::{log_with, settings};
+
+/// Return the records of some groups of four: in every third one, two answers are equal.
+fn records(groups: usize) -> Vec<String> {
+    let answer = |group: usize, row: usize| if group.is_multiple_of(3) && row == 3 { 0 } else { row };
+    let record = |group: usize, row: usize| {
+        format!(
+            "{{\"id\":\"{group}-{row}\",\"group\":\"g{group}\",\"text\":\"answer {}\"}}\n",
+            answer(group, row)
+        )
+    };
+    (0..groups).flat_map(|group| (0..4).map(move |row| record(group, row))).collect()
+}
+
+fn loose(count: usize) -> Vec<String> {
+    (0..count).map(|row| format!("{{\"id\":\"l{row}\",\"text\":\"same\"}}\n")).collect()
+}
+
+fn estimate(log: &Log, seed: u64, bytes: u64) -> DuplicateEstimate {
+    estimate_duplicates(log, seed, bytes, 2, &Watch::new()).unwrap()
+}
+
+#[test]
+fn a_small_log_is_compared_whole() {
+    let log = log_with(&[[records(30), loose(5)].concat().concat()], &settings());
+    let all = estimate(&log, 1, u64::MAX);
+    assert_eq!((all.groups, all.groups_compared, all.rows_compared), (30, 30, 125));
+    assert_eq!((all.copies, all.copies_compared, all.error_95), (14.0, 14, 0.0));
+}
+
+#[test]
+fn the_seed_selects_as_many_groups_as_have_the_bytes() {
+    let text = records(30).concat();
+    let log = log_with(&[&text], &settings());
+    let third = |seed| estimate(&log, seed, text.len() as u64 / 3);
+    let sample = third(1);
+    assert!((9..=11).contains(&sample.groups_compared), "{sample:?}");
+    assert_eq!(sample.rows_compared, 4 * sample.groups_compared);
+    assert!(sample.error_95 > 0.0 && third(1) == sample);
+    assert!((2..9).any(|seed| third(seed).copies_compared != sample.copies_compared));
+    assert_eq!(estimate(&log, 1, 1).groups_compared, 1, "at least one group");
+}
