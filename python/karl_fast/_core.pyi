@@ -404,6 +404,7 @@ class DuplicateFacts(TypedDict):
     groups: int
     groups_compared: int
     rows_compared: int
+    rows_left_out: int
     copies_compared: int
     copies: float
     error_95: float

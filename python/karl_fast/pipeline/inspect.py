@@ -181,14 +181,20 @@ def quartet(values: list[int] | None) -> dict[str, int]:
 
 
 COMPARED_BYTES = 32 << 20
-"""Bytes of groups, selected by the seed, in which `inspect` looks for equal trajectories."""
+"""Bytes of groups, selected by the seed, in which `inspect` looks for equal trajectories; rows without a group are
+compared where they have no more."""
 
 
-def _count_duplicates(log: Log) -> tuple[int, Manifest | None]:
-    """Return the number of equal trajectories, and the sample it was estimated from; None where all were compared."""
+def _count_duplicates(log: Log) -> tuple[int | None, Manifest | None]:
+    """Return the number of equal trajectories, and the sample it was estimated from, None where all were compared.
+
+    The number is None where rows without a group were left out: no part of them says how many copies the rest has.
+    """
     if (copies := log.core.duplicates()[1]) is not None:
         return copies, None
     sample = log.core.estimate_duplicates(log.settings.seed, COMPARED_BYTES, log.settings.threads)
+    if sample["rows_left_out"]:
+        return None, {**sample}
     is_exact = sample["groups_compared"] == sample["groups"]
     return round(sample["copies"]), None if is_exact else {**sample}
 

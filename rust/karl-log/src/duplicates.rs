@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Two trajectories are copies if they are equal and of one group, so that a group holds all that its rows are compared
-//! with, and groups can be drawn. Rows without a group are compared with each other, all of them.
+//! with, and groups can be drawn. Rows without a group are compared with each other: all of them, or none, for in a part
+//! of them copies are alone.
 //!
 //! Reference: Cochran, Sampling Techniques, 3rd edition, section 9A.2.
 
@@ -34,9 +35,11 @@ pub struct DuplicateEstimate {
     pub groups_compared: usize,
     /// Rows that were compared.
     pub rows_compared: usize,
+    /// Rows without a group that were not, because they have too many bytes.
+    pub rows_left_out: usize,
     /// Copies among them.
     pub copies_compared: u64,
-    /// Copies in the whole log by estimate; exact if all groups were compared.
+    /// Copies in the whole log by estimate, without those of rows that were left out; exact if all groups were compared.
     pub copies: f64,
     /// Half the width of its 95 % interval; 0 if it is exact.
     pub error_95: f64,
@@ -50,7 +53,8 @@ struct Group {
     is_compared: bool,
 }
 
-/// Estimate the copies in a log from about so many bytes of groups, which the seed selects by their names.
+/// Estimate the copies in a log from about so many bytes of groups, which the seed selects by their names, and from the
+/// rows without a group where they have no more.
 ///
 /// # Errors
 /// As [`fetch_each`].
@@ -63,7 +67,12 @@ pub fn estimate_duplicates(
 ) -> Result<DuplicateEstimate> {
     let codes = log.group.codes();
     let mut groups = select(log, &codes, seed, bytes);
-    let is_compared = |code: u32| groups.get(code as usize).is_none_or(|group| group.is_compared);
+    let is_loose = |code: u32| groups.len() <= code as usize;
+    let loose_rows = log.places().zip(&*codes).filter(|(_, code)| is_loose(**code));
+    let (loose_count, size) =
+        loose_rows.fold((0, 0), |(count, size), (place, _)| (count + 1, size + u64::from(place.length)));
+    let compares_loose = size <= bytes;
+    let is_compared = |code: u32| groups.get(code as usize).map_or(compares_loose, |group| group.is_compared);
     let rows = (0..).zip(&*codes).filter(|(_, code)| is_compared(**code)).map(|(row, _)| row);
     let rows: Vec<u32> = rows.collect();
     let hashes =
@@ -75,7 +84,8 @@ pub fn estimate_duplicates(
             *groups.get_mut(code as usize).map_or(&mut loose, |group| &mut group.copies) += 1;
         }
     }
-    Ok(DuplicateEstimate { rows_compared: rows.len(), ..extrapolate(&groups, loose) })
+    let rows_left_out = if compares_loose { 0 } else { loose_count };
+    Ok(DuplicateEstimate { rows_compared: rows.len(), rows_left_out, ..extrapolate(&groups, loose) })
 }
 
 /// Return the groups of a log by code, those that are compared marked: all that have more than one row, or as many of
@@ -128,6 +138,7 @@ fn extrapolate(groups: &[Group], loose: u64) -> DuplicateEstimate {
         groups: several.len(),
         groups_compared: sample.len(),
         rows_compared: 0,
+        rows_left_out: 0,
         copies_compared: copies + loose,
         copies: share * all_rows as f64 + loose as f64,
         error_95,

@@ -83,6 +83,18 @@ def test_rows_without_a_group_are_all_compared(small_sample: Path) -> None:
     assert sample["rows_compared"] == alone["rows_compared"] + 20
 
 
+def test_a_long_log_without_groups_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rows.write(tmp_path / "log.jsonl", [record(number, None, "same") for number in range(20)])
+    assert karl_fast.inspect(log).report["duplicate_trajectories"] == 19
+    monkeypatch.setattr(module, "COMPARED_BYTES", log.stat().st_size // 3)
+    found = karl_fast.inspect(log)
+    assert (found.report["duplicate_trajectories"], found.report["duplicate_sample"]["rows_compared"]) == (None, 0)
+    assert "20 rows without a group not compared (--exact compares all)" in describe_inspection(
+        found.report, found.ladder
+    )
+    assert karl_fast.inspect(log, exact=True).report["duplicate_trajectories"] == 19
+
+
 def test_the_report_says_how_sure_it_is(small_sample: Path) -> None:
     found = karl_fast.inspect(small_sample)
     text = describe_inspection(found.report, found.ladder)

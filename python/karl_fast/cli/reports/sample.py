@@ -247,7 +247,11 @@ def _describe_diversity(measures: dict[str, Any] | None) -> Iterable[str]:
 
 def _describe_duplicates(report: Manifest) -> str:
     ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
-    again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
+    again = counted(ids, "repeated id")
+    if same is None:
+        rows = counted(report["duplicate_sample"]["rows_left_out"], "row")
+        return f"doubles   {again}; {rows} without a group not compared (--exact compares all)"
+    alike = counted(same, "identical trajectory", "identical trajectories")
     if (sample := report["duplicate_sample"]) is None:
         return f"doubles   {again}, {alike}" if ids or same else ""
     error = f"{math.ceil(sample['error_95']):,}"

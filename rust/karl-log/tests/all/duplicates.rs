@@ -29,7 +29,7 @@ fn estimate(log: &Log, seed: u64, bytes: u64) -> DuplicateEstimate {
 fn a_small_log_is_compared_whole() {
     let log = log_with(&[[records(30), loose(5)].concat().concat()], &settings());
     let all = estimate(&log, 1, u64::MAX);
-    assert_eq!((all.groups, all.groups_compared, all.rows_compared), (30, 30, 125));
+    assert_eq!((all.groups, all.groups_compared, all.rows_compared, all.rows_left_out), (30, 30, 125, 0));
     assert_eq!((all.copies, all.copies_compared, all.error_95), (14.0, 14, 0.0));
 }
 
@@ -44,4 +44,16 @@ fn the_seed_selects_as_many_groups_as_have_the_bytes() {
     assert!(sample.error_95 > 0.0 && third(1) == sample);
     assert!((2..9).any(|seed| third(seed).copies_compared != sample.copies_compared));
     assert_eq!(estimate(&log, 1, 1).groups_compared, 1, "at least one group");
+}
+
+#[test]
+fn rows_without_a_group_are_compared_up_to_the_bytes_and_else_left_out() {
+    let text = loose(50).concat();
+    let log = log_with(&[[records(3).concat(), text.clone()].concat()], &settings());
+    let most = estimate(&log, 1, text.len() as u64);
+    assert_eq!((most.rows_left_out, most.copies), (0, 50.0));
+    let few = estimate(&log, 1, text.len() as u64 / 2);
+    assert_eq!((few.rows_left_out, few.rows_compared, few.copies), (50, 12, 1.0));
+    let none = estimate(&log_with(&[text], &settings()), 1, 10);
+    assert_eq!((none.rows_left_out, none.rows_compared, none.groups), (50, 0, 0));
 }

@@ -78,6 +78,8 @@ pub(super) struct DuplicateFacts {
     pub(super) groups: usize,
     pub(super) groups_compared: usize,
     pub(super) rows_compared: usize,
+    /// Rows without a group that were not compared.
+    pub(super) rows_left_out: usize,
     pub(super) copies_compared: u64,
     pub(super) copies: f64,
     /// Half the width of the 95 % interval of the estimate.

@@ -209,7 +209,8 @@ impl Log {
         self.inner.duplicates()
     }
 
-    /// Estimate the records that share their trajectory with another of their group, from so many bytes of groups.
+    /// Estimate the records that share their trajectory with another of their group, from so many bytes of groups, and of
+    /// rows without a group where they have no more.
     fn estimate_duplicates(
         &self,
         py: Python<'_>,
@@ -223,6 +224,7 @@ impl Log {
             groups: estimate.groups,
             groups_compared: estimate.groups_compared,
             rows_compared: estimate.rows_compared,
+            rows_left_out: estimate.rows_left_out,
             copies_compared: estimate.copies_compared,
             copies: estimate.copies,
             error_95: estimate.error_95,
