@@ -329,6 +329,7 @@ fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::needs_unicode_table;
     use super::*;
 
     #[test]
