@@ -73,7 +73,7 @@ WANTED = {
     "karl-fast sample --sampler ga": [],
     "karl-fast sample --sampler gu": ["gumbel"],
     "karl-fast inspect --format t": ["tau-bench", "tau2", "tinker", "trajectory", "trl"],
-    "karl-fast convert --format c": ["claude-code", "codex", "copilot-cli"],
+    "karl-fast convert --format c": ["claude-code", "codex", "copilot-cli", "cursor"],
     "karl-fast convert --rate karl": ["karl-v1", "karl-v2"],
     "karl-fast inspect --partition-by ": ["global", "group"],
     # Where nothing is offered, the shell offers files.

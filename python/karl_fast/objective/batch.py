@@ -110,7 +110,6 @@ class Batch:
     mask: NDArray[np.bool_]
     rewards: Floats | None = None
     group_ids: NDArray[np.int64] | None = None
-    parents: NDArray[np.int64] | None = None
     logp_old: Floats | None = None
     logp_ref: Floats | None = None
     outcomes: Floats | None = None
@@ -139,6 +138,7 @@ class Batch:
     candidate_logp_old: Floats | None = None
     candidate_rewards: Floats | None = None
     seed: int = 0
+    parents: NDArray[np.int64] | None = None
 
     def check(self) -> None:
         """Raise where arrays do not fit each other: the only check of shapes there is.

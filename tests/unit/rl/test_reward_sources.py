@@ -194,7 +194,7 @@ def test_an_environment(value: str, way: str) -> None:
 
     environment = GuardedEnvironment(Gives(), Guard("the environment", 5.0))
     if way == "turn":
-        _, done = environment.answer("text")
+        done = environment.answer("text").done
         found = environment.turn_rewards[0] if environment.failure is None else math.nan
         assert done
     else:
