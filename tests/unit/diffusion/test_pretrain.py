@@ -13,7 +13,7 @@ pytest.importorskip("mlx.core", reason="mlx is not installed: pip install '.[tra
 from karl_fast.diffusion.policy import DiffusionModel, load_model
 from karl_fast.diffusion.pretrain import pretrain
 from karl_fast.diffusion.settings import Pretraining, read_config
-from karl_fast.errors import OutputExistsError, UsageError
+from karl_fast.errors import OutputExistsError, OutputForeignError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,3 +85,11 @@ def test_a_file_of_settings_is_read_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text("kinds = 1\n", "utf-8")
     with pytest.raises(UsageError, match="kinds"):
         read_config(str(tmp_path / "p.toml"))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_model_of_somebody_else_is_not_replaced(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"model_type": "qwen3"}')
+    with pytest.raises(OutputForeignError, match=name):
+        pretrain(Pretraining(data="rows.jsonl", out=str(tmp_path)), force=True)
+    assert [file.name for file in tmp_path.iterdir()] == [name]

@@ -17,7 +17,7 @@ import mlx.core as mx
 
 from karl_fast.errors import ModelError, OutputExistsError, UsageError
 from karl_fast.model_export import export_adapter
-from karl_fast.model_export.gguf import _pair_rows
+from karl_fast.model_export.gguf import _pair_rows, _rope_problem, _rope_theta
 from karl_fast.model_export.modelfile import Frame, find_frame
 from karl_fast.modeling.load import load
 from karl_fast.train import Training, train
@@ -299,3 +299,20 @@ def test_lm_studio_needs_a_chat_template(adapter: Callable[..., Path], tmp_path:
     result = export_adapter(adapter(), tmp_path / "me" / "tiny", "lmstudio")
     assert "model.safetensors" in result.files
     assert any(".lmstudio/models/PUBLISHER/MODEL" in remark for remark in result.remarks)
+
+
+@pytest.mark.parametrize(
+    ("config", "scaled", "theta"),
+    [
+        ({"rope_theta": 5e5}, False, 5e5),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, True, 1e4),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, False, 1e6),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0}}, True, 1e6),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}}, False, 1e6),
+        ({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}}, True, 1e4),
+    ],
+    ids=str,
+)
+def test_positions_are_read_as_transformers_keeps_them(config: dict[str, Any], scaled: bool, theta: float) -> None:
+    assert (_rope_problem(config) is not None) == scaled
+    assert _rope_theta(config) == theta
