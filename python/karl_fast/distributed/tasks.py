@@ -100,8 +100,7 @@ def run_tasks(
         future.add_done_callback(lambda future: done.put((number, future)))
         return future
 
-    most = 2 * _count_workers(executor)
-    todo = iter(range(len(tasks)))
+    todo, most = iter(range(len(tasks))), 2 * _count_workers(executor)
     try:
         while True:
             while len(open_tasks) < most and (number := next(todo, None)) is not None:

@@ -205,11 +205,11 @@ impl Scanner {
     /// Scan the rows that were made of a record.
     fn unfolded(&mut self, unfolded: &Unfolded, offset: u64, rows: &mut impl RowSink, tally: &mut FileTally) {
         tally.duplicate_keys += u64::from(unfolded.duplicate);
-        let made = match &unfolded.rows {
-            Ok(made) => made,
+        let texts = match &unfolded.rows {
+            Ok(texts) => texts,
             Err(reason) => return tally.bad(offset, *reason),
         };
-        for row in made {
+        for row in texts {
             match self.scan.object(row, &mut self.values) {
                 Ok(_) => self.scanned(row, (offset, unfolded.end), rows, tally),
                 Err(fault) => tally.bad(offset, reason(fault, true)),

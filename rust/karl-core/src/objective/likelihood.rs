@@ -109,12 +109,12 @@ struct SurprisalGates {
 
 impl SurprisalGates {
     fn new<T: RealArithmetic>(part: &RolloutPart<'_, T>, kappa: f64, gamma: f64) -> Self {
-        let kept =
+        let learned =
             || part.logp.iter().zip(part.keep).filter(|&(_, &keep)| keep).map(|(logp, _)| logp.widen());
         let mut gates = Self { kappa, gamma, largest: f64::NEG_INFINITY, mean: 1.0 };
-        gates.largest = kept().map(|logp| gates.exponent(logp)).fold(f64::NEG_INFINITY, f64::max);
+        gates.largest = learned().map(|logp| gates.exponent(logp)).fold(f64::NEG_INFINITY, f64::max);
         let (mut total, mut count) = (Compensated::ZERO, 0.0);
-        for logp in kept() {
+        for logp in learned() {
             total.add(gates.relative(logp));
             count += 1.0;
         }

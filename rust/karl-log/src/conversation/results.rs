@@ -87,8 +87,8 @@ impl FreeIds {
     #[must_use]
     pub fn of<'v>(messages: impl Iterator<Item = &'v Value>) -> Self {
         let calls = messages.filter_map(|message| message.get("tool_calls")?.as_array()).flatten();
-        let given = calls.map(|call| text(call, "id")).filter(|id| !id.is_empty()).map(str::to_owned);
-        Self { given: given.collect(), calls: 0 }
+        let ids = calls.map(|call| text(call, "id")).filter(|id| !id.is_empty()).map(str::to_owned);
+        Self { given: ids.collect(), calls: 0 }
     }
 
     /// Return the id of the next call: its own, or `call_` and its number, or the next number that no call has.

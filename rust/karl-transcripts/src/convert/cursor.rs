@@ -150,20 +150,20 @@ impl Session {
     /// Take in what the model says. With `--stream-partial-output` each piece of it is an event with a time and without
     /// a `model_call_id`, and then comes the whole.
     fn turn(&mut self, content: &Value, event: &Value, counts: &mut LineCounts) -> Result<(), &'static str> {
-        let said = blocks(content);
+        let content_blocks = blocks(content);
         let is_piece = event.get("timestamp_ms").is_some() && event.get("model_call_id").is_none();
-        if let ([Block::Text(piece)], true) = (&said[..], is_piece) {
+        if let ([Block::Text(piece)], true) = (&content_blocks[..], is_piece) {
             if self.pieces.is_empty() {
                 self.moment = moment(event);
             }
             self.pieces.push_str(piece);
             return Ok(());
         }
-        if matches!(&said[..], [Block::Text(whole)] if *whole == self.pieces) {
+        if matches!(&content_blocks[..], [Block::Text(whole)] if *whole == self.pieces) {
             self.pieces.clear();
         }
         self.end_pieces(counts);
-        self.say(said, text(event, "model_call_id").unwrap_or_default(), &moment(event), counts)
+        self.say(content_blocks, text(event, "model_call_id").unwrap_or_default(), &moment(event), counts)
     }
 
     /// Take the pieces of a message that never came as a whole.
@@ -283,13 +283,13 @@ fn tool_call(call: &Value) -> Option<ToolCall<'_>> {
     }
     let is_tool = |(key, value): &(&String, &Value)| key.ends_with("ToolCall") && value.is_object();
     let (key, tool) = call.as_object()?.iter().find(is_tool)?;
-    let mut given = tool.get("args").cloned().unwrap_or_default();
-    if let Value::Object(given) = &mut given {
-        given.retain(|key, _| !ADDED_ARGUMENTS.contains(&&key[..]));
+    let mut parameters = tool.get("args").cloned().unwrap_or_default();
+    if let Value::Object(parameters) = &mut parameters {
+        parameters.retain(|key, _| !ADDED_ARGUMENTS.contains(&&key[..]));
     }
     Some(ToolCall {
         name: key.trim_end_matches("ToolCall").to_owned(),
-        arguments: arguments(Some(&given)),
+        arguments: arguments(Some(&parameters)),
         result: tool.get("result"),
     })
 }

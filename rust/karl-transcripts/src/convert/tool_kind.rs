@@ -416,9 +416,9 @@ fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> 
         if is_cursor_init(&keys) {
             return Ok(Classified::Transcript(TranscriptKind::Alone(Alone::Cursor)));
         }
-        let told = by_record(&LINES, record);
-        if told != Classified::Nothing {
-            return Ok(told);
+        let kind = by_record(&LINES, record);
+        if kind != Classified::Nothing {
+            return Ok(kind);
         }
     }
     Ok(Classified::Nothing)
