@@ -18,7 +18,7 @@ use crate::conversation::content_hash::{hash_learned, prompt_text};
 use crate::format::{Choice, Component, Field, Fields, Transform};
 use crate::framing::record_texts::{RecordText, each_record, reason};
 use crate::framing::{TextBatch, WholeLines, begins_array, without_return};
-use crate::json::duplicate_keys::find_duplicate_key;
+use crate::json::duplicate_keys::{find_duplicate_key, has_duplicate_key};
 use crate::json::project::{Path, PathTree, Scan, ScanFault};
 use crate::json::reference_parser;
 use crate::json::scalar::{BETWEEN, Name, Order, RewardValue, escape_part, grade, name, order, reward};
@@ -252,7 +252,7 @@ impl Scanner {
         let spot = PackedPlace::new(self.input, offset).ok_or(RejectReason::TooLong)?;
         if self.strict {
             reference_parser::check(record).map_err(|_| RejectReason::Malformed)?;
-            if find_duplicate_key(record).is_some() {
+            if has_duplicate_key(record) {
                 return Err(RejectReason::DuplicateKey);
             }
         }

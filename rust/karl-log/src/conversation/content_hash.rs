@@ -1,7 +1,10 @@
 //! Hashes of the training content of a record, and of its prompt.
 
+use std::borrow::Cow;
+
 use karl_core::rng::id128;
 use karl_redact::secrets::{SecretCounts, redact};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::example::{Example, example};
@@ -41,7 +44,8 @@ pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
         _ => None,
     };
     let Some(asked) = asked else { return hash(example) };
-    let asked = asked.iter().map(|message| comparable_message(message, Compared::Asked)).collect();
+    let asked =
+        asked.iter().map(|message| ComparedMessage::of(message, Compared::Asked).to_value()).collect();
     let asked = if allow_secrets { asked } else { redact_value(asked) };
     hash_written(|out| write_sorted(&asked, out))
 }
@@ -58,7 +62,7 @@ pub(crate) fn prompt_text(value: &Value) -> Option<String> {
     let messages = value.as_array().filter(|messages| !messages.is_empty())?;
     let all = messages.iter().map(|message| {
         let message = openai::message(message.clone());
-        message.get("role")?.is_string().then(|| comparable_message(&message, Compared::Asked))
+        message.get("role")?.is_string().then(|| ComparedMessage::of(&message, Compared::Asked).to_value())
     });
     let all = all.collect::<Option<Vec<_>>>()?;
     match &all[..] {
@@ -94,48 +98,135 @@ enum Compared {
     Learned,
 }
 
-/// Return what is compared of a message. Ids, times, usage, names, null and empty keys, and parts of text
-/// instead of text make no difference; content that is not understood counts as it is.
-fn comparable_message(message: &Value, purpose: Compared) -> Value {
-    let get = |key: &str| message.get(key).filter(|value| is_filled(value));
-    let mut fields = Map::new();
-    let named = message["role"].as_str().unwrap_or_default().to_ascii_lowercase();
-    fields.insert("role".to_owned(), json!(openai::role(&named).unwrap_or(&named)));
-    let content = message.get("content").map_or_else(String::new, |content| match content {
-        Value::Null => String::new(),
-        content => text_of(content).unwrap_or_else(|| to_sorted_text(content)),
-    });
-    fields.insert("content".to_owned(), json!(content));
-    if let Some(Value::Array(calls)) = get("tool_calls") {
-        let calls: Vec<Value> = calls.iter().map(|call| comparable_call(call, purpose)).collect();
-        fields.insert("tool_calls".to_owned(), Value::Array(calls));
+/// What is compared of a message. Ids, times, usage, names, null and empty keys, and parts of text instead of text make
+/// no difference; content that is not understood counts as it is.
+#[derive(PartialEq)]
+struct ComparedMessage<'a> {
+    role: Cow<'a, str>,
+    content: Cow<'a, str>,
+    calls: Option<Vec<ComparedCall<'a>>>,
+    reasoning: Vec<&'a Value>,
+    is_unlearned: bool,
+}
+
+#[derive(PartialEq)]
+enum ComparedCall<'a> {
+    Function {
+        name: Value,
+        arguments: Value,
+    },
+    /// Call of another form.
+    Other(&'a Value),
+}
+
+impl<'a> ComparedMessage<'a> {
+    fn of(message: &'a Value, purpose: Compared) -> Self {
+        let get = |key: &str| message.get(key).filter(|value| is_filled(value));
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let content = match message.get("content") {
+            None | Some(Value::Null) => Cow::Borrowed(""),
+            Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
+            Some(content) => Cow::Owned(text_of(content).unwrap_or_else(|| to_sorted_text(content))),
+        };
+        let calls = get("tool_calls").and_then(Value::as_array);
+        let calls = calls.map(|calls| calls.iter().map(|call| ComparedCall::of(call, purpose)).collect());
+        let is_learned = purpose == Compared::Learned;
+        Self {
+            role: compared_role(role),
+            content,
+            calls,
+            reasoning: THOUGHTS.iter().filter_map(|key| get(key)).filter(|_| is_learned).collect(),
+            is_unlearned: is_learned && message.get("weight").and_then(Value::as_f64) == Some(0.0),
+        }
     }
-    if purpose == Compared::Learned {
-        let thoughts: Vec<Value> = THOUGHTS.iter().filter_map(|key| get(key).cloned()).collect();
-        fields.extend((!thoughts.is_empty()).then(|| ("reasoning".to_owned(), Value::Array(thoughts))));
-        let is_unlearned = message.get("weight").and_then(Value::as_f64) == Some(0.0);
-        fields.extend(is_unlearned.then(|| ("weight".to_owned(), json!(0))));
+
+    /// Return the role, content and calls as a value.
+    fn to_value(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("role".to_owned(), json!(self.role));
+        fields.insert("content".to_owned(), json!(self.content));
+        let calls = self.calls.as_ref().map(|calls| calls.iter().map(ComparedCall::to_value).collect());
+        fields.extend(calls.map(|calls| ("tool_calls".to_owned(), Value::Array(calls))));
+        Value::Object(fields)
     }
-    Value::Object(fields)
+
+    /// Write all of it, with the keys in the order of their letters.
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"content\",");
+        plain(&self.content, out);
+        if !self.reasoning.is_empty() {
+            out.extend_from_slice(b"\"reasoning\",[");
+            for thought in &self.reasoning {
+                write_sorted(thought, out);
+            }
+            out.push(b']');
+        }
+        out.extend_from_slice(b"\"role\",");
+        plain(&self.role, out);
+        if let Some(calls) = &self.calls {
+            out.extend_from_slice(b"\"tool_calls\",[");
+            for call in calls {
+                call.write(out);
+            }
+            out.push(b']');
+        }
+        if self.is_unlearned {
+            out.extend_from_slice(b"\"weight\",0,");
+        }
+        out.push(b'}');
+    }
+}
+
+fn compared_role(role: &str) -> Cow<'_, str> {
+    let lower = if role.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(role.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(role)
+    };
+    openai::role(&lower).map_or(lower, Cow::Borrowed)
+}
+
+impl<'a> ComparedCall<'a> {
+    fn of(call: &'a Value, purpose: Compared) -> Self {
+        let Some(mut function) = openai::call(call.clone()) else { return Self::Other(call) };
+        openai::expand_arguments(&mut function);
+        let mut part = |key: &str| function["function"].get_mut(key).map(Value::take).unwrap_or_default();
+        let (name, arguments) = (part("name"), part("arguments"));
+        let arguments = match purpose {
+            Compared::Asked => json!(to_sorted_text(&arguments)),
+            Compared::Learned => arguments,
+        };
+        Self::Function { name, arguments }
+    }
+
+    fn to_value(&self) -> Value {
+        let (name, arguments) = match self {
+            Self::Function { name, arguments } => (name, arguments),
+            Self::Other(call) => return (*call).clone(),
+        };
+        // `json!` converts values in it, and fails for numbers that are not finite.
+        let fields = [("name", name.clone()), ("arguments", arguments.clone())];
+        let function = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Value::Object(Map::from_iter([("function".to_owned(), Value::Object(function))]))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Function { name, arguments } => {
+                out.extend_from_slice(b"{\"function\",{\"arguments\",");
+                plain(arguments, out);
+                out.extend_from_slice(b"\"name\",");
+                write_sorted(name, out);
+                out.extend_from_slice(b"}}");
+            }
+            Self::Other(call) => write_sorted(call, out),
+        }
+    }
 }
 
 /// Return whether two messages are equal as parts of a prompt.
 pub(crate) fn is_same_message(left: &Value, right: &Value) -> bool {
-    comparable_message(left, Compared::Asked) == comparable_message(right, Compared::Asked)
-}
-
-fn comparable_call(call: &Value, purpose: Compared) -> Value {
-    let Some(mut call) = openai::call(call.clone()) else { return call.clone() };
-    openai::expand_arguments(&mut call);
-    let function = &call["function"];
-    let arguments = match purpose {
-        Compared::Asked => json!(to_sorted_text(&function["arguments"])),
-        Compared::Learned => function["arguments"].clone(),
-    };
-    // `json!` converts values in it, and fails for numbers that are not finite.
-    let fields = [("name", function["name"].clone()), ("arguments", arguments)];
-    let function = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    Value::Object(Map::from_iter([("function".to_owned(), Value::Object(function))]))
+    ComparedMessage::of(left, Compared::Asked) == ComparedMessage::of(right, Compared::Asked)
 }
 
 fn to_sorted_text(value: &Value) -> String {
@@ -152,9 +243,9 @@ fn message(role: &str, content: &str) -> Value {
 pub(crate) fn hash(example: &Example) -> u128 {
     hash_written(|out| match example {
         Example::Chat { messages, tools } => {
-            let messages: Vec<Value> =
-                messages.iter().map(|message| comparable_message(message, Compared::Learned)).collect();
-            write_sorted_all(&messages, out);
+            for message in messages {
+                ComparedMessage::of(message, Compared::Learned).write(out);
+            }
             if let Some(tools) = tools {
                 plain(tools, out);
             }
@@ -162,7 +253,7 @@ pub(crate) fn hash(example: &Example) -> u128 {
         Example::Completion { prompt, completion } => {
             write_sorted_all(&[message("user", prompt), message("assistant", completion)], out);
         }
-        Example::Text(text) => plain(&json!(text), out),
+        Example::Text(text) => plain(text, out),
     })
 }
 
@@ -180,7 +271,7 @@ fn write_sorted(value: &Value, out: &mut Vec<u8>) {
             keys.sort_unstable();
             out.push(b'{');
             for key in keys {
-                plain(&json!(key), out);
+                plain(key, out);
                 if key == "arguments" { plain(&fields[key], out) } else { write_sorted(&fields[key], out) }
             }
             out.push(b'}');
@@ -201,8 +292,9 @@ fn write_sorted_all(values: &[Value], out: &mut Vec<u8>) {
 }
 
 /// Write a value unchanged; a comma ends it, so that adjacent values stay distinct.
-fn plain(value: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(value.to_string().as_bytes());
+fn plain<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    // Memory takes every byte, and the keys of values are texts: this does not fail.
+    let _ = serde_json::to_writer(&mut *out, value);
     out.push(b',');
 }
 

@@ -61,14 +61,19 @@ fn kind(key: &str, value: &Value) -> Option<&'static str> {
         return are_files(value).then_some("media files");
     }
     let mut words = key.split(|letter: char| !letter.is_ascii_alphabetic());
-    let (_, kind) = NOUNS.iter().find(|(noun, _)| words.clone().any(|word| is_form_of(word, noun)))?;
+    let noun = |word: &str| NOUNS.iter().position(|(noun, _)| is_form_of(word, noun));
+    let (_, kind) = words.clone().filter_map(noun).min().map(|at| NOUNS[at])?;
     let of_container = words.any(|word| CONTAINERS.iter().any(|other| is_form_of(word, other)));
     let is_one = ONE.contains(&key) && !value.is_string() && has_values(value);
-    (!of_container && (is_one || has_medium(value))).then_some(*kind)
+    (!of_container && (is_one || has_medium(value))).then_some(kind)
 }
 
 /// Return whether a word is a noun, its plural, or begins with it as `imageUrl` does.
 fn is_form_of(word: &str, noun: &str) -> bool {
+    let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
+    if first(word) != first(noun) {
+        return false;
+    }
     let Some((start, rest)) = word.split_at_checked(noun.len()) else { return false };
     let rest = rest.strip_prefix('s').unwrap_or(rest);
     start.eq_ignore_ascii_case(noun)

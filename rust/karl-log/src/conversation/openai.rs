@@ -25,6 +25,12 @@ pub fn is_filled(value: &Value) -> bool {
     }
 }
 
+/// Return whether a message has a value that is not empty under one of some keys. Its own keys are few: comparing them
+/// takes less time than a look-up of each of the others.
+pub(super) fn has_filled(message: &Map<String, Value>, keys: &[&str]) -> bool {
+    message.iter().any(|(key, value)| keys.contains(&key.as_str()) && is_filled(value))
+}
+
 /// Return a call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made from a flat one, or
 /// from the JSON text of either; `None` if it is not a call.
 pub(crate) fn call(call: Value) -> Option<Value> {
@@ -97,7 +103,7 @@ pub(crate) fn message(message: Value) -> Value {
         fields.insert("content".to_owned(), Value::String(text));
     }
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
-    let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
+    let own = fields.keys().any(|key| ["role", "content", "tool_calls"].contains(&key.as_str()));
     let calls_tools = from == "function_call";
     let speaker = if calls_tools { Some("assistant") } else { role(&from) };
     let Some(role) = speaker.filter(|_| !own && fields.contains_key("value")) else {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Flaw;
 use super::blocks::{chat_messages, medium_of};
 use super::media::media_of;
-use super::openai::{self, THOUGHTS, is_filled};
+use super::openai::{self, THOUGHTS, has_filled, is_filled};
 
 /// Keys of other producers for a message's content and calls.
 const UNREAD: [&str; 31] = [
@@ -75,8 +75,11 @@ impl Turn {
         let Value::Object(mut message) = openai::message(message) else { return Err(Flaw::BadMessage) };
         let named = message.get("role").and_then(Value::as_str).ok_or(Flaw::BadMessage)?;
         let role = openai::role(&named.to_ascii_lowercase()).ok_or(Flaw::UnknownRole)?;
+        let is_same = named == role;
         let learned = role == "assistant" && take_weight(&mut message)?;
-        message.insert("role".to_owned(), json!(role));
+        if !is_same {
+            message.insert("role".to_owned(), json!(role));
+        }
         let message = normalize(&mut message, role, reasoning).map(|()| message);
         Ok(Self { role, learned, message })
     }
@@ -144,7 +147,7 @@ fn take_weight(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
         return Err(Flaw::BadWeight);
     }
     let is_off = |flag: &Value| *flag == Value::Bool(false) || flag.as_f64() == Some(0.0);
-    let unlearned = FLAGS.iter().any(|flag| message.get(*flag).is_some_and(is_off));
+    let unlearned = message.iter().any(|(key, value)| FLAGS.contains(&key.as_str()) && is_off(value));
     if unlearned {
         message.insert("weight".to_owned(), json!(0));
     }
@@ -153,8 +156,7 @@ fn take_weight(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
 
 /// Convert a message to the form of chat templates.
 fn normalize(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
-    let is_unread = UNREAD.iter().any(|key| message.get(*key).is_some_and(is_filled));
-    if is_unread || is_elsewhere(message) || media_of(message).is_some() {
+    if has_filled(message, &UNREAD) || is_elsewhere(message) || media_of(message).is_some() {
         return Err(Flaw::BadMessage);
     }
     thoughts(message)?;
@@ -191,10 +193,11 @@ pub fn error_of(error: &Value) -> Option<String> {
 
 /// Join reasoning that consists of parts of text.
 fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
-    for key in THOUGHTS.into_iter().chain(OTHER_THOUGHTS) {
-        match message.get_mut(key) {
-            None | Some(Value::Null | Value::Bool(_) | Value::String(_)) => {}
-            Some(thought) => *thought = Value::String(text_of(thought).ok_or(Flaw::BadMessage)?),
+    let is_thought = |key: &str| THOUGHTS.contains(&key) || OTHER_THOUGHTS.contains(&key);
+    for (_, thought) in message.iter_mut().filter(|(key, _)| is_thought(key)) {
+        match thought {
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+            thought => *thought = Value::String(text_of(thought).ok_or(Flaw::BadMessage)?),
         }
     }
     Ok(())
@@ -212,6 +215,10 @@ fn add_other_thoughts(message: &mut Map<String, Value>) {
 
 /// Return reasoning of other keys and of blocks that is not also under a key that chat templates read.
 fn other_thoughts(message: &Map<String, Value>) -> Option<String> {
+    let is_other = |key: &String| OTHER_THOUGHTS.contains(&key.as_str()) || BLOCKS.contains(&key.as_str());
+    if !message.keys().any(is_other) {
+        return None;
+    }
     let of = |key: &&str| message.get(*key).and_then(Value::as_str);
     let mut texts: Vec<&str> = OTHER_THOUGHTS.iter().filter_map(of).collect();
     if !texts.is_empty() {
@@ -271,6 +278,7 @@ fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
 fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Result<(), Flaw> {
     let content = match message.get("content") {
         None | Some(Value::Null) if calls => return Ok(()),
+        Some(Value::String(text)) if calls || !text.trim().is_empty() => return Ok(()),
         None | Some(Value::Null) => None,
         Some(content) => {
             let flaw = || medium_of(content).map_or(Flaw::BadMessage, Flaw::Media);
@@ -284,7 +292,7 @@ fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Re
     if text.trim().is_empty()
         && !calls
         && message.get("role").is_some_and(|role| role == "assistant")
-        && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(is_filled))
+        && !has_filled(message, &THOUGHTS)
     {
         return Err(Flaw::EmptyMessage);
     }

@@ -18,7 +18,7 @@ use crate::detect::FileLayout;
 use crate::format::Fields;
 use crate::input::codec::Codec;
 use crate::input::source::Source;
-use crate::json::duplicate_keys::find_duplicate_key;
+use crate::json::duplicate_keys::has_duplicate_key;
 use crate::json::reference_parser::{self, is_broken, lookup};
 use crate::json::scalar::join_parts;
 use crate::log::Log;
@@ -188,7 +188,7 @@ impl<'a> RowMaker<'a> {
         let record = reference_parser::parse_rollout(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let session = if self.settings.dealt { SessionKeys::of(&record) } else { None };
-        let doubled = find_duplicate_key(&bytes).is_some() || has_doubled_arguments(&record);
+        let doubled = has_duplicate_key(&bytes) || has_doubled_arguments(&record);
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
@@ -402,7 +402,7 @@ fn is_tokens(key: &str, value: &Value) -> bool {
 /// Return whether the JSON text of some arguments has a key twice in one object.
 fn has_doubled_arguments(value: &Value) -> bool {
     let is_doubled = |(key, value): (&String, &Value)| match value {
-        Value::String(text) => key == "arguments" && find_duplicate_key(text.as_bytes()).is_some(),
+        Value::String(text) => key == "arguments" && has_duplicate_key(text.as_bytes()),
         value => has_doubled_arguments(value),
     };
     match value {

@@ -135,10 +135,18 @@ fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
     if reserved(record) {
         return Err(serde::de::Error::custom("a key that serde_json reserves"));
     }
-    serde_json::from_slice(record).or_else(|error| match standardize(record) {
+    from_text(record).or_else(|error| match standardize(record) {
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
     })
+}
+
+/// Parse a text, whose encoding is checked as a whole: checking each string takes longer.
+fn from_text<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
+    match str::from_utf8(record) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(record),
+    }
 }
 
 /// Any value, parsed in full and discarded. Serde's own `IgnoredAny` checks less: it accepts invalid UTF-8,
@@ -254,6 +262,10 @@ pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
 /// Return whether a key begins like the keys that `serde_json` reserves for numbers and raw text: such a
 /// record could be misread, and nest deeper than the limit.
 fn reserved(record: &[u8]) -> bool {
+    // The dollar of such a key is the first character of a string, as it is or as an escape.
+    if ["\"$", "\"\\u0024"].iter().all(|start| memmem::find(record, start.as_bytes()).is_none()) {
+        return false;
+    }
     let mut at = 0;
     while let Some(found) = record.get(at..).and_then(|rest| memchr(b'"', rest)) {
         let start = at + found;

@@ -14,12 +14,8 @@ const LONGEST_VALUE: usize = 4096;
 /// Find the secrets after a name that contains the word at a position; return the end of the name.
 pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret>) -> usize {
     let bytes = text.as_bytes();
-    let part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
-    let begin = from
-        - bytes[..from].iter().rev().take(LONGEST).take_while(|byte| part(byte) || **byte == b'.').count();
-    let end = to + bytes[to..].iter().take(LONGEST).take_while(part).count();
-    // Most such words occur in sentences and code.
-    let follows = bytes.get(end).is_some_and(|byte| b"\"'`\\=:(,>%]?& \t\n\x1b".contains(byte));
+    let (begin, end) = bounds(bytes, from, to);
+    let follows = is_followed(bytes, end);
     // `Pass::run`, `arn:aws:...:secret:name`.
     let path =
         bytes[end..].starts_with(b"::") || bytes[end..].starts_with(b":") && bytes[..begin].ends_with(b":");
@@ -38,6 +34,37 @@ pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret
     let run = bytes[end..].iter().take(LONGEST_VALUE).take_while(inside).count();
     let done = if found.len() - before > 1 { found[found.len() - 1].to } else { end };
     if run > 256 { end + run } else { done }
+}
+
+/// Return start and end of the name that contains the word between two positions.
+fn bounds(bytes: &[u8], from: usize, to: usize) -> (usize, usize) {
+    let part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+    let before =
+        bytes[..from].iter().rev().take(LONGEST).take_while(|byte| part(byte) || **byte == b'.').count();
+    (from - before, to + bytes[to..].iter().take(LONGEST).take_while(part).count())
+}
+
+/// Return whether a value may follow the name that ends at a position. Most such words occur in sentences and code.
+fn is_followed(bytes: &[u8], end: usize) -> bool {
+    bytes.get(end).is_some_and(|byte| b"\"'`\\=:(,>%]?& \t\n\x1b".contains(byte))
+}
+
+/// Return whether [`secrets`] may find any after a word in a string of JSON, as it is written.
+pub(super) fn may_have_value(text: &str, from: usize, to: usize) -> bool {
+    let bytes = text.as_bytes();
+    let (begin, end) = bounds(bytes, from, to);
+    // A quote that has no backslash before it ends the string.
+    if !is_followed(bytes, end) || bytes[end] == b'"' {
+        return false;
+    }
+    let name = &text[begin..end];
+    // The letter of an escape is not of the name, and words before `key` may be.
+    let is_uncertain = match bytes[..begin].last() {
+        Some(b'\\') => true,
+        Some(b' ') => name.eq_ignore_ascii_case("key"),
+        _ => false,
+    };
+    is_uncertain || kind(name).is_some()
 }
 
 /// Return the length of the words that qualify a following `key`: `Secret Access Key`, `API key`.

@@ -5,8 +5,8 @@ use super::secret::{RANK, Secret};
 /// Minimum characters of base64: shorter ones have room for a name and a password, or for neither.
 const FEWEST: usize = 24;
 
-/// Characters of a block, of which the shortest run has two.
-const BLOCK: usize = FEWEST / 3;
+/// Letters of one step of the search for runs.
+const STEP: usize = 64;
 
 /// Characters at the start that are decoded first: most long words are not text in base64.
 const PROBE: usize = 16;
@@ -23,26 +23,82 @@ const LAST: usize = RANK + 1;
 /// Search of the text in base64.
 type Search<'a> = &'a dyn Fn(&str) -> Vec<Secret>;
 
-/// Add the texts in base64 that have a secret.
-pub(super) fn add(text: &str, search: Search<'_>, found: &mut Vec<Secret>) {
+/// Add the texts in base64 that have a secret, among the runs of a text.
+pub(super) fn add(text: &str, runs: &[Run], search: Search<'_>, found: &mut Vec<Secret>) {
     let bytes = text.as_bytes();
     let mut done = 0;
-    // A run of so many characters fills two neighbouring blocks: every other one is looked at, whole and without a branch.
-    for (number, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate().step_by(2) {
-        let at = BLOCK * number;
-        if at < done || !block.iter().fold(true, |all, &byte| all & is_base64(byte)) {
+    for &Run { from, to } in runs {
+        if from < done {
             continue;
         }
-        let from = at - bytes[..at].iter().rev().take_while(|&&byte| is_base64(byte)).count();
-        let from = from + escape(bytes, from);
-        let run = at + bytes[at..].iter().take_while(|&&byte| is_base64(byte)).count();
-        done = run;
-        if run - from < FEWEST {
-            continue;
+        let lines = lines(bytes, from, to);
+        found.extend(starts(bytes, from, to).find_map(|from| secret(text, from, &lines, search)));
+        done = lines.last().map_or(to, |line| line.1);
+    }
+}
+
+/// Letters of base64, of which there are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) from: usize,
+    to: usize,
+}
+
+impl Run {
+    /// Return whether a run may have a text.
+    pub(super) fn may_have_text(self, bytes: &[u8]) -> bool {
+        starts(bytes, self.from, self.to).next().is_some()
+    }
+}
+
+/// Search for runs, 64 letters at a time.
+pub(super) struct RunFinder<'a> {
+    bytes: &'a [u8],
+    /// Letters of the previous step, a bit each.
+    letters: u64,
+    /// End of the last run.
+    done: usize,
+    runs: Vec<Run>,
+}
+
+impl<'a> RunFinder<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, letters: 0, done: 0, runs: Vec::new() }
+    }
+
+    /// Take the letters of the step from a position on.
+    #[inline]
+    pub(super) fn on_letters(&mut self, from: usize, letters: u64) {
+        // Bit after bit: whether the 2, 4, 8, 16 and 24 letters from there on are of base64.
+        let mut all = u128::from(self.letters) | u128::from(letters) << STEP;
+        for by in [1, 2, 4] {
+            all &= all >> by;
         }
-        let lines = lines(bytes, from, run);
-        found.extend(starts(bytes, from, run).find_map(|from| secret(text, from, &lines, search)));
-        done = lines.last().map_or(run, |line| line.1);
+        let starts = all & all >> 8 & all >> 16 & u128::from(u64::MAX);
+        let mut starts = u64::try_from(starts).unwrap_or_default();
+        self.letters = letters;
+        while starts != 0 {
+            let at = from - STEP + starts.trailing_zeros() as usize;
+            starts &= starts - 1;
+            if at >= self.done {
+                self.add(at);
+            }
+        }
+    }
+
+    fn add(&mut self, at: usize) {
+        let from = at + escape(self.bytes, at);
+        let to = at + self.bytes[at..].iter().take_while(|&&byte| is_base64(byte)).count();
+        self.done = to;
+        if to - from >= FEWEST {
+            self.runs.push(Run { from, to });
+        }
+    }
+
+    /// Return the runs of the whole text.
+    pub(super) fn finish(mut self) -> Vec<Run> {
+        self.on_letters(self.bytes.len().next_multiple_of(STEP), 0);
+        self.runs
     }
 }
 
@@ -53,7 +109,7 @@ fn escape(bytes: &[u8], from: usize) -> usize {
     usize::from(is_escape)
 }
 
-fn is_base64(byte: u8) -> bool {
+pub(super) fn is_base64(byte: u8) -> bool {
     VALUES[usize::from(byte)] != NONE
 }
 
@@ -81,7 +137,8 @@ fn lines(bytes: &[u8], from: usize, run: usize) -> Vec<(usize, usize)> {
 /// Return where base64 may begin in a run: at its start, or behind a mark that is also in file names and addresses.
 fn starts(bytes: &[u8], from: usize, run: usize) -> impl Iterator<Item = usize> + '_ {
     let near = from..run.min(from + 64);
-    let behind = near.filter(move |&at| b"-_/+".contains(&bytes[at])).map(|at| at + 1).take(4);
+    let behind =
+        near.filter(move |&at| matches!(bytes[at], b'-' | b'_' | b'/' | b'+')).map(|at| at + 1).take(4);
     std::iter::once(from).chain(behind).filter(move |&at| begins_text(&bytes[at..run]))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::json_text::{Literal, decode, escape, strings};
 use super::pem::{QuotedKeyReader, is_mentioned};
-use super::search::{beside_ids, search};
+use super::search::{Traces, beside_ids, search, search_at};
 use super::secret::{MARK, RANK, Secret, merged};
 use super::{base64_text, named};
 
@@ -28,22 +28,28 @@ fn is_enclosed(text: &str) -> bool {
 
 /// Return the secrets of a text that is not JSON, and the texts in base64 that have some.
 pub(super) fn plain(text: &str, depth: usize) -> Vec<Secret> {
-    let mut found = search(text);
+    let traces = Traces::of(text);
+    let mut found = search_at(text, &traces);
     if depth < DEEPEST {
-        base64_text::add(text, &|inner| secrets(inner, depth + 1), &mut found);
+        base64_text::add(text, &traces.runs, &|inner| secrets(inner, depth + 1), &mut found);
     }
     merged(found)
 }
 
 /// Return the secrets of a text that is JSON, with these strings.
+///
+/// The whole text is searched once for hints. Most strings have none, and are neither decoded nor searched.
 fn inside<'a>(text: &'a str, strings: &[Literal<'a>], depth: usize) -> Vec<Secret> {
     let (mut all, mut place) = (Vec::new(), StringPlace::default());
     let mut key_lines = is_mentioned(text).then(QuotedKeyReader::default);
+    let (mut hints, mut names) =
+        (Hints { positions: Traces::of(text).positions(text), at: 0 }, NameCache::default());
     let mut masked = 0;
     for literal in strings {
         place.enter(text, literal);
+        let is_searched = hints.is_near(literal);
         if literal.is_key {
-            let mut found = of(literal, "", "", depth);
+            let mut found = if is_searched { of(literal, "", "", depth) } else { Vec::new() };
             for secret in &mut found {
                 secret.key = masked + 1;
             }
@@ -52,7 +58,11 @@ fn inside<'a>(text: &'a str, strings: &[Literal<'a>], depth: usize) -> Vec<Secre
             place.pass_key(*literal);
             continue;
         }
-        all.append(&mut of(literal, place.name(text, literal), &place.words(literal), depth));
+        let (name, words) = (place.name(text, literal), place.words(literal));
+        let name = if names.may_name(name) { name } else { "" };
+        if is_searched || !name.is_empty() || !words.is_empty() {
+            all.append(&mut of(literal, name, &words, depth));
+        }
         if let Some(lines) = &mut key_lines {
             lines.read(text, literal.from, literal.from + literal.raw.len(), &mut all);
         }
@@ -67,14 +77,67 @@ fn inside<'a>(text: &'a str, strings: &[Literal<'a>], depth: usize) -> Vec<Secre
     merged(all)
 }
 
-/// Return the secrets of one string, which has a name or follows other words of a command.
+/// Hints of a text, passed in the order of its strings.
+struct Hints {
+    positions: Vec<usize>,
+    at: usize,
+}
+
+impl Hints {
+    /// Return whether a string may have a secret that is not one by its name: it has a hint, is JSON itself, or has an
+    /// escape in which a sign may be hidden.
+    fn is_near(&mut self, literal: &Literal<'_>) -> bool {
+        let rest = &self.positions[self.at..];
+        self.at += rest.iter().take_while(|&&position| position < literal.from).count();
+        let end = literal.from + literal.raw.len();
+        let is_hinted = self.positions.get(self.at).is_some_and(|&position| position < end);
+        literal.raw.len() >= SHORTEST && (is_hinted || literal.has_rare_escapes || may_enclose(literal.raw))
+    }
+}
+
+/// Return whether a string, as it is written, may begin like a container or string of JSON.
+fn may_enclose(raw: &str) -> bool {
+    let mut rest = raw.trim_ascii_start();
+    while let Some(shorter) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| rest.strip_prefix(escape)) {
+        rest = shorter.trim_ascii_start();
+    }
+    rest.starts_with(['{', '[']) || rest.starts_with("\\\"")
+}
+
+/// Names of the strings of a text that have been judged. Most rows repeat a few.
+#[derive(Default)]
+struct NameCache<'a> {
+    names: Vec<(&'a str, bool)>,
+}
+
+impl<'a> NameCache<'a> {
+    /// Maximum number of names.
+    const MOST: usize = 16;
+
+    /// Return whether a secret may be detected by this name.
+    fn may_name(&mut self, name: &'a str) -> bool {
+        if let Some(&(_, may_name)) = self.names.iter().find(|(other, _)| *other == name) {
+            return may_name;
+        }
+        let may_name = named::may_name(name);
+        if self.names.len() < Self::MOST {
+            self.names.push((name, may_name));
+        }
+        may_name
+    }
+}
+
+/// Minimum length of a string that is searched.
+const SHORTEST: usize = 5;
+
+/// Return the secrets of one string, which may have the name of a secret or follow other words of a command.
 fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secret> {
-    if literal.raw.len() < 5 {
+    if literal.raw.len() < SHORTEST {
         return Vec::new();
     }
     let plain = if literal.has_escapes { decode(literal.raw) } else { Cow::Borrowed(literal.raw) };
     let mut found = secrets(&plain, depth + 1);
-    let is_named = named::may_name(name);
+    let is_named = !name.is_empty();
     if (is_named || !words.is_empty()) && !plain.contains(MARK) && plain.len() <= 8192 {
         // Of several words, those around a detected secret are not secrets.
         if is_named && (found.is_empty() || !plain.contains(' ')) {

@@ -25,7 +25,9 @@ pub fn is_json(text: &str) -> bool {
 
 /// Return the strings of a text, keys included, in order; `None` if the text is not JSON.
 pub(super) fn strings(text: &str) -> Option<Vec<Literal<'_>>> {
-    let mut reader = Reader { text, at: 0, strings: Vec::new() };
+    // Without an early end this is vector code.
+    let has_controls = text.bytes().fold(false, |is_any, byte| is_any | (byte < 0x20));
+    let mut reader = Reader { text, at: 0, has_controls, strings: Vec::new() };
     reader.document()?;
     Some(reader.strings)
 }
@@ -38,6 +40,8 @@ pub(super) struct Literal<'a> {
     /// Its content as it is written.
     pub(super) raw: &'a str,
     pub(super) has_escapes: bool,
+    /// True if it has an escape other than those of quotes, backslashes, line breaks and tabs.
+    pub(super) has_rare_escapes: bool,
     pub(super) is_key: bool,
 }
 
@@ -45,6 +49,8 @@ pub(super) struct Literal<'a> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// True if the text has a control character, which may only stand between strings.
+    has_controls: bool,
     strings: Vec<Literal<'a>>,
 }
 
@@ -130,21 +136,22 @@ impl<'a> Reader<'a> {
         }
         self.at += 1;
         let from = self.at;
-        let mut has_escapes = false;
+        let (mut has_escapes, mut has_rare_escapes) = (false, false);
         loop {
             let rest = &self.text.as_bytes()[self.at..];
             let plain = memchr2(b'"', b'\\', rest)?;
-            // Without an early end this is vector code.
-            if rest[..plain].iter().fold(false, |is_control, &byte| is_control | (byte < 0x20)) {
+            if self.has_controls && rest[..plain].iter().any(|&byte| byte < 0x20) {
                 return None;
             }
             self.at += plain + 1;
             if rest[plain] == b'"' {
-                let literal = Literal { from, raw: &self.text[from..self.at - 1], has_escapes, is_key };
+                let raw = &self.text[from..self.at - 1];
+                let literal = Literal { from, raw, has_escapes, has_rare_escapes, is_key };
                 self.strings.push(literal);
                 return Some(literal);
             }
             has_escapes = true;
+            has_rare_escapes |= !matches!(self.peek(), Some(b'"' | b'\\' | b'n' | b'r' | b't'));
             self.escape()?;
         }
     }

@@ -14,12 +14,13 @@ mod is_secret;
 mod json;
 mod json_text;
 mod named;
+mod outlines;
 mod pem;
 mod rare_bytes;
 mod search;
 mod secret;
 mod service_tokens;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sign_filter;
 mod signs;
 mod url;

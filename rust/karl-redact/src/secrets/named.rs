@@ -116,7 +116,9 @@ pub(super) fn kind(name: &str) -> Option<NameKind> {
     if ["passwords", "passwds", "tokens", "secrets", "keys"].iter().any(|end| plain.ends_with(end)) {
         plain.pop();
     }
-    let ends = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
+    // Most endings differ in the last letter.
+    let last = plain.bytes().last();
+    let ends = |ends: &[&str]| ends.iter().any(|end| end.bytes().last() == last && plain.ends_with(end));
     let is_key = || if plain.ends_with("key") { ends(&KEYS) } else { ends(&TOKENS) };
     let upper = || name.ends_with("_KEY") && !name.bytes().any(|byte| byte.is_ascii_lowercase());
     let kind = match () {

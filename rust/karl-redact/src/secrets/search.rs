@@ -7,11 +7,13 @@ use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
+use super::base64_text::{Run, RunFinder};
 use super::is_secret::{is_dull, is_random};
 use super::named::is_aws;
+use super::outlines::{self, Outline};
 use super::secret::{MARK, NAMES, RANK, Secret, floor, merged};
 use super::service_tokens::{COUNT, FAMILIES, Family};
-use super::signs::SignFinder;
+use super::signs::{Hit, OnMarks, SignFinder};
 use super::{assigned, pem, url};
 
 /// Meaning of a sign.
@@ -21,6 +23,8 @@ enum Sign {
     Name,
     Url,
     Key,
+    /// Sign as it is written in a string of JSON: a hint there, and nothing elsewhere.
+    Escaped,
 }
 
 /// Maximum bytes that a pattern examines. A match up to this limit extends to the end of the word.
@@ -48,31 +52,109 @@ impl Signs {
         });
         let urls = url::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Url));
         let keys = pem::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Key));
-        let all: Vec<(String, Sign)> = own.chain(names).chain(urls).chain(keys).collect();
+        let mut all: Vec<(String, Sign)> = own.chain(names).chain(urls).chain(keys).collect();
+        // A quote or backslash at the start or the end of a sign is also there, behind or before another backslash.
+        let escaped = |(sign, _): &(String, Sign)| {
+            let inner = sign.trim_matches(['\\', '"']);
+            let start = sign.find(inner).unwrap_or_default();
+            let escaped = inner.replace('\\', "\\\\").replace('"', "\\\"");
+            let whole = [&sign[..start], &escaped, &sign[start + inner.len()..]].concat();
+            (escaped != inner).then_some((whole, Sign::Escaped))
+        };
+        let escaped: Vec<_> = all.iter().filter_map(escaped).collect();
+        all.extend(escaped);
         let (signs, means): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         Self { finder: SignFinder::new(signs), means }
     }
 }
 
+/// Traces of secrets in a text.
+pub(super) struct Traces {
+    hits: Vec<Hit>,
+    outlines: Vec<Outline>,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Traces {
+    /// Find the traces of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let mut marks = Marks { bytes, outlines: Vec::new(), runs: RunFinder::new(bytes) };
+        let hits = SIGNS.finder.find(bytes, &mut marks);
+        Self { hits, outlines: marks.outlines, runs: marks.runs.finish() }
+    }
+
+    /// Return positions of a text of JSON, in order, one of which is in each of its strings that has a secret by itself.
+    /// They hold for strings that are not decoded, if their only escapes are those of quotes, backslashes, line breaks
+    /// and tabs: what makes a secret has none of these but in [`Sign::Escaped`], and of a sign in such a string only
+    /// what is asked before any escape can count.
+    pub(super) fn positions(&self, text: &str) -> Vec<usize> {
+        let runs = self.runs.iter().filter(|run| run.may_have_text(text.as_bytes())).map(|run| run.from);
+        let outlines = self.outlines.iter().map(|outline| outline.from);
+        let hits = self.hits.iter().filter(|hit| hit.may_be_of_secret(text)).map(|hit| hit.from);
+        let mut positions: Vec<usize> = hits.chain(outlines).chain(runs).collect();
+        positions.sort_unstable();
+        positions
+    }
+}
+
+impl Hit {
+    /// Return whether a sign in a string of JSON, as it is written, may be that of a secret.
+    fn may_be_of_secret(&self, text: &str) -> bool {
+        match SIGNS.means[self.sign] {
+            Sign::Family(at) => {
+                let family = &FAMILIES[at];
+                let is_at_start = family.back == 0 && family.pattern.starts_with(r"\b");
+                !is_at_start || starts(text.as_bytes(), self.from)
+            }
+            Sign::Name => assigned::may_have_value(text, self.from, self.to),
+            Sign::Url => url::may_have_user(text, self.to),
+            Sign::Key | Sign::Escaped => true,
+        }
+    }
+}
+
+/// Traces other than signs, while a text is searched.
+struct Marks<'a> {
+    bytes: &'a [u8],
+    outlines: Vec<Outline>,
+    runs: RunFinder<'a>,
+}
+
+impl OnMarks for Marks<'_> {
+    #[inline]
+    fn on_separator(&mut self, at: usize) {
+        outlines::add(self.bytes, at, &mut self.outlines);
+    }
+
+    #[inline]
+    fn on_letters(&mut self, from: usize, letters: u64) {
+        self.runs.on_letters(from, letters);
+    }
+}
+
 /// Return the secrets of a text, without parsing it as JSON, ordered and disjoint.
 pub(super) fn search(text: &str) -> Vec<Secret> {
+    search_at(text, &Traces::of(text))
+}
+
+/// Return the same from the traces of the text.
+pub(super) fn search_at(text: &str, traces: &Traces) -> Vec<Secret> {
     let mut found = Vec::new();
-    let mut done = None;
-    let signs = &*SIGNS;
-    for hit in signs.finder.find(text.as_bytes()) {
-        let done = done.get_or_insert_with(Done::new);
-        let (from, to) = (hit.from, hit.to);
-        match signs.means[hit.sign] {
+    let mut done = Done::default();
+    for &Hit { from, to, sign } in &traces.hits {
+        match SIGNS.means[sign] {
             Sign::Family(at) => found.extend(done.family(text, at, from)),
             Sign::Name => done.name(text, from, to, &mut found),
             Sign::Url => found.extend(url::password(text, from, to)),
             Sign::Key => done.key(text, from, &mut found),
+            Sign::Escaped => {}
         }
     }
-    each_outline(text, |name, from| {
-        let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
+    for &Outline { family, from } in &traces.outlines {
+        let at = FAMILIES.iter().position(|other| other.name == family && other.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
-    });
+    }
     if !found.is_empty() {
         beside_ids(text, &mut found);
         let marks: Vec<_> =
@@ -102,21 +184,21 @@ fn mark_end(text: &str, from: usize) -> Option<usize> {
 }
 
 /// Progress of each kind of search, so that no text is scanned again for every sign in it.
+#[derive(Default)]
 struct Done {
-    families: [usize; COUNT],
+    /// Families of secrets, and where the last one of each ends.
+    families: Vec<(usize, usize)>,
     name: usize,
     key: usize,
 }
 
 impl Done {
-    const fn new() -> Self {
-        Self { families: [0; COUNT], name: 0, key: 0 }
-    }
-
     fn family(&mut self, text: &str, at: usize, sign: usize) -> Option<Secret> {
-        let from = sign.checked_sub(FAMILIES[at].back).filter(|&from| from >= self.families[at])?;
+        let is_done = |from| self.families.iter().any(|&(family, to)| family == at && from < to);
+        let from = sign.checked_sub(FAMILIES[at].back).filter(|&from| !is_done(from))?;
         let secret = matched(text, at, from)?;
-        self.families[at] = secret.to;
+        self.families.retain(|&(family, _)| family != at);
+        self.families.push((at, secret.to));
         Some(secret)
     }
 
@@ -267,82 +349,16 @@ fn is_whole_word(bytes: &[u8], from: usize, to: usize) -> bool {
     !from.checked_sub(1).is_some_and(|at| joins(&bytes[at])) && !bytes.get(to).is_some_and(joins)
 }
 
-/// Call `found` with the family and the start of every text with the outline of a secret that has no sign: by the distance
-/// between its separators.
-fn each_outline(text: &str, mut found: impl FnMut(&'static str, usize)) {
-    let bytes = text.as_bytes();
-    for at in separators(bytes) {
-        if bytes[at] == b'-' {
-            if bytes.get(at + 9) == Some(&b'-') && at >= 32 && hex(&bytes[at - 32..at]) {
-                found("mailgun", at - 32);
-            }
-            continue;
-        }
-        let uuid = bytes.get(at + 9) == Some(&b'-') && bytes.get(at + 37) == Some(&b'.');
-        if uuid && at > 0 && bytes[at - 1] == b'0' {
-            found("bitwarden", at - 1);
-        }
-        if bytes.get(at + 7) == Some(&b'.') {
-            let length =
-                run(&bytes[at.saturating_sub(29)..at], |b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-            if (23..=29).contains(&length) {
-                found("discord", at - length);
-            }
-        }
-        if bytes.get(at + 16).is_some_and(u8::is_ascii_alphanumeric) && at >= 32 && hex(&bytes[at - 32..at]) {
-            found("zhipu", at - 32);
-        }
-        if at >= 17 && bytes[at - 17..].starts_with(b"pat") {
-            found("airtable", at - 17);
-        }
-    }
-}
-
-/// Return the positions of `.` and `-`. They are too near each other for `memchr2`, which starts anew behind each.
-fn separators(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    const STEP: usize = 16;
-    let is_one = |byte: u8| byte == b'.' || byte == b'-';
-    let (steps, rest) = bytes.as_chunks::<STEP>();
-    let in_steps = steps.iter().enumerate().flat_map(move |(number, step)| {
-        let bits: [u16; STEP] =
-            std::array::from_fn(|at| u16::from((step[at] == b'.') | (step[at] == b'-')) << at);
-        let mut bits = bits.into_iter().fold(0, |all, bit| all | bit);
-        std::iter::from_fn(move || {
-            let at = (bits != 0).then(|| STEP * number + bits.trailing_zeros() as usize);
-            bits &= bits.wrapping_sub(1);
-            at
-        })
-    });
-    let in_rest = rest.iter().enumerate().filter(move |&(_, &byte)| is_one(byte));
-    in_steps.chain(in_rest.map(move |(at, _)| STEP * steps.len() + at))
-}
-
-/// Return whether all bytes are hexadecimal digits.
-fn hex(bytes: &[u8]) -> bool {
-    bytes.iter().all(u8::is_ascii_hexdigit)
-}
-
-/// Return the number of bytes of a kind at the end.
-fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
-    bytes.iter().rev().take_while(|&&byte| kind(byte)).count()
+/// Return the rarest bytes of each sign.
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn signs_by_bytes() -> Vec<Vec<[u8; 3]>> {
+    SIGNS.finder.signs().map(super::signs::keys).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::needs_unicode_table;
     use super::*;
-
-    #[test]
-    fn separators_are_those_of_a_look_at_every_byte() {
-        let text = "a.b-c..--d,e/f".repeat(9);
-        for from in 0..40 {
-            for to in from..text.len() {
-                let bytes = &text.as_bytes()[from..to];
-                let wanted = (0..bytes.len()).filter(|&at| b".-".contains(&bytes[at]));
-                assert!(separators(bytes).eq(wanted), "{from} {to}");
-            }
-        }
-    }
 
     /// [`SignFinder`] finds a sign of two bytes only where a letter, a digit or one of `_-.~+` is behind it: each of these
     /// patterns goes on with one.

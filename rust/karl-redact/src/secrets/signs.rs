@@ -4,14 +4,16 @@
 //! three bytes ──► hash ──► one bit of 8 KiB, set for about one position in fifty ──► the signs with those bytes
 //! ```
 //!
-//! Each sign is found by its rarest three bytes. On x86-64 `sign_filter` first leaves out all but one position in fifteen,
+//! Each sign is found by its rarest three bytes. On x86-64 and ARM `sign_filter` first leaves out all but one position in sixteen,
 //! 64 at a time; elsewhere the bits of all positions are read without a branch, so that the pass takes the same time for any
 //! text.
 //! An automaton over the 570 signs takes three times as long as the bits, because nearly every letter of English leads
 //! somewhere in it; Teddy takes no more than about a hundred signs.
 
+use super::base64_text::is_base64;
+use super::outlines::is_separator;
 use super::rare_bytes::{WIDTH, rarest};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::sign_filter::{OnCandidates, SignFilter, filter};
 
 /// Positions of one step. Most strings of a row are short.
@@ -38,7 +40,7 @@ pub(super) struct SignFinder {
     /// Number of the first entry of each list, from 1; 0 for an empty one.
     lists: Box<[u16; LISTS]>,
     entries: Vec<Entry>,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     filter: SignFilter,
 }
 
@@ -53,35 +55,30 @@ struct Entry {
 impl SignFinder {
     /// Prepare a search for signs of two bytes or more. One of two bytes counts where a token goes on behind it.
     pub(super) fn new(signs: impl IntoIterator<Item = String>) -> Self {
+        let signs: Vec<Vec<u8>> = signs.into_iter().map(String::into_bytes).collect();
         let mut finder = Self {
-            signs: signs.into_iter().map(String::into_bytes).collect(),
             bits: Box::new([0; BITS / 8]),
             lists: Box::new([0; LISTS]),
             entries: Vec::new(),
-            #[cfg(target_arch = "x86_64")]
-            filter: SignFilter::default(),
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            filter: SignFilter::new(signs.iter().flat_map(|sign| keys(sign))),
+            signs,
         };
         for number in 0..finder.signs.len() {
-            let sign = &finder.signs[number];
-            let offset = rarest(sign);
-            let key: Vec<u8> = sign[offset..].iter().copied().take(WIDTH).collect();
-            match key[..] {
-                [first, second, third] => finder.add(number, offset, [first, second, third]),
-                [first, second] => {
-                    let thirds = (0..=u8::MAX).filter(|&third| continues(third));
-                    thirds.for_each(|third| finder.add(number, 0, [first, second, third]));
-                }
-                _ => {}
+            let (offset, keys) = (rarest(&finder.signs[number]), keys(&finder.signs[number]));
+            for key in keys {
+                finder.add(number, offset, key);
             }
         }
-        #[cfg(target_arch = "x86_64")]
-        finder.filter.optimise();
         finder
     }
 
+    #[cfg(test)]
+    pub(super) fn signs(&self) -> impl Iterator<Item = &[u8]> {
+        self.signs.iter().map(Vec::as_slice)
+    }
+
     fn add(&mut self, sign: usize, offset: usize, [first, second, third]: [u8; WIDTH]) {
-        #[cfg(target_arch = "x86_64")]
-        self.filter.add([first, second, third]);
         let hash = hash([first, second, third, 0]);
         self.bits[hash / 8] |= 1 << (hash % 8);
         let list = &mut self.lists[hash / (BITS / LISTS)];
@@ -90,15 +87,18 @@ impl SignFinder {
         *list = number(self.entries.len());
     }
 
-    /// Return the signs in a text, ordered.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Hit> {
-        let mut hits = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        let is_done = filter(&self.filter, text, &mut Candidates { finder: self, text, hits: &mut hits });
-        #[cfg(not(target_arch = "x86_64"))]
+    /// Return the signs in a text, ordered, and show its other marks.
+    pub(super) fn find(&self, text: &[u8], marks: &mut impl OnMarks) -> Vec<Hit> {
+        // Code has a sign in 160 bytes.
+        let mut hits = Vec::with_capacity(text.len() / 128);
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        let is_done =
+            filter(&self.filter, text, &mut Candidates { finder: self, text, hits: &mut hits, marks });
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let is_done = false;
         if !is_done {
             self.find_without_vectors(text, &mut hits);
+            show_marks(text, marks);
         }
         hits.sort_unstable();
         hits
@@ -158,18 +158,58 @@ impl SignFinder {
     }
 }
 
+/// Return the rarest bytes of a sign: one key, or of a sign of two bytes one for each byte that may be behind it.
+pub(super) fn keys(sign: &[u8]) -> Vec<[u8; WIDTH]> {
+    match sign[rarest(sign)..] {
+        [first, second, third, ..] => vec![[first, second, third]],
+        [first, second] => {
+            (0..=u8::MAX).filter(|&third| continues(third)).map(|third| [first, second, third]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Work on what is in a text beside signs.
+pub(super) trait OnMarks {
+    /// Take the position of a `.` or `-`.
+    fn on_separator(&mut self, at: usize);
+
+    /// Take which of the 64 bytes from a position on are letters of base64, a bit each.
+    fn on_letters(&mut self, from: usize, letters: u64);
+}
+
+/// Show the marks of a text, one byte after the other.
+fn show_marks(text: &[u8], marks: &mut impl OnMarks) {
+    for (step, bytes) in text.chunks(64).enumerate() {
+        let mut letters = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            letters |= u64::from(is_base64(byte)) << at;
+            if is_separator(byte) {
+                marks.on_separator(64 * step + at);
+            }
+        }
+        marks.on_letters(64 * step, letters);
+    }
+}
+
 /// Candidates of the filter, which become hits if their bits are set and a sign is there.
-#[cfg(target_arch = "x86_64")]
-struct Candidates<'a> {
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+struct Candidates<'a, M> {
     finder: &'a SignFinder,
     text: &'a [u8],
     hits: &'a mut Vec<Hit>,
+    marks: &'a mut M,
 }
 
-#[cfg(target_arch = "x86_64")]
-impl OnCandidates for Candidates<'_> {
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl<M: OnMarks> OnCandidates for Candidates<'_, M> {
     #[inline(always)]
-    fn on_step(&mut self, from: usize, mut candidates: u64) {
+    fn on_step(&mut self, from: usize, mut candidates: u64, mut separators: u64, letters: u64) {
+        while separators != 0 {
+            self.marks.on_separator(from + separators.trailing_zeros() as usize);
+            separators &= separators - 1;
+        }
+        self.marks.on_letters(from, letters);
         while candidates != 0 {
             let at = from + candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
@@ -218,28 +258,57 @@ mod tests {
         hits
     }
 
+    #[derive(Default, Debug, PartialEq)]
+    struct Seen {
+        separators: Vec<usize>,
+        letters: Vec<usize>,
+    }
+
+    impl OnMarks for Seen {
+        fn on_separator(&mut self, at: usize) {
+            self.separators.push(at);
+        }
+
+        fn on_letters(&mut self, from: usize, letters: u64) {
+            self.letters.extend((0..64).filter(|at| letters >> at & 1 == 1).map(|at| from + at));
+        }
+    }
+
     fn is_naive(finder: &SignFinder, signs: &[&str], text: &str) {
         let wanted = find_naively(signs, text);
-        assert_eq!(finder.find(text.as_bytes()), wanted, "{text:?}");
-        let mut hits = Vec::new();
+        let positions = |is: fn(u8) -> bool| {
+            text.bytes().enumerate().filter(|&(_, byte)| is(byte)).map(|(at, _)| at).collect()
+        };
+        let marks = Seen { separators: positions(is_separator), letters: positions(is_base64) };
+        let mut seen = Seen::default();
+        assert_eq!((finder.find(text.as_bytes(), &mut seen), &seen), (wanted.clone(), &marks), "{text:?}");
+        let (mut hits, mut seen) = (Vec::new(), Seen::default());
         finder.find_without_vectors(text.as_bytes(), &mut hits);
+        show_marks(text.as_bytes(), &mut seen);
         hits.sort_unstable();
-        assert_eq!(hits, wanted, "{text:?}");
+        assert_eq!((&hits, &seen), (&wanted, &marks), "{text:?}");
         #[cfg(target_arch = "x86_64")]
         if pulp::x86::V3::try_new().is_some() {
-            let mut hits = Vec::new();
-            let mut work = Candidates { finder, text: text.as_bytes(), hits: &mut hits };
+            let (mut hits, mut seen) = (Vec::new(), Seen::default());
+            let mut work = Candidates { finder, text: text.as_bytes(), hits: &mut hits, marks: &mut seen };
             super::super::sign_filter::filter_by_256_bits(&finder.filter, text.as_bytes(), &mut work);
             hits.sort_unstable();
-            assert_eq!(hits, wanted, "{text:?}");
+            assert_eq!((&hits, &seen), (&wanted, &marks), "{text:?}");
         }
+    }
+
+    #[test]
+    fn marks_of_every_byte_are_seen() {
+        let finder = SignFinder::new(["key".to_owned()]);
+        let text: String = (0..=0x2ff_u32).filter_map(char::from_u32).collect();
+        is_naive(&finder, &["key"], &text);
     }
 
     #[test]
     fn signs_are_found_wherever_they_begin_and_end() {
         let signs = ["s.", "key", "KEY", "_key", "://", "AKIA", "AKIA", "secret", "token=", "é_"];
         let finder = SignFinder::new(signs.map(str::to_owned));
-        for text in ["", "s", "s.", "key", "ke", "a_key s.", "AKIAKIA", "é_key", "xtoken=://secret_keys."] {
+        for text in ["", "s", "s.", "key", "ke", "a-key s.-", "AKIAKIA", "é_key", "xtoken=://secret_keys."] {
             for before in 0..2 * STEP + 2 {
                 for behind in [0, 1, STEP] {
                     let text = "n".repeat(before) + text + &"\0".repeat(behind);

@@ -48,6 +48,14 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     secret.then(|| Secret::new(from + colon + width, from + at, "url-password", RANK))
 }
 
+/// Return whether a URL whose sign ends at a position may have a user before its host. It ends at the same byte in a string
+/// of JSON as it is written.
+pub(super) fn may_have_user(text: &str, from: usize) -> bool {
+    let rest = &text.as_bytes()[from..];
+    let rest = &rest[..length(rest)];
+    memchr::memchr2(b'@', b'%', rest).is_some()
+}
+
 /// Return whether each `%` in a user name begins an escape, as that of `bob%40example.com` does.
 fn is_escaped(name: &str) -> bool {
     name.split('%')

@@ -10,7 +10,7 @@ use std::ops::Range;
 use karl_log::framing::record_texts::each_record;
 use karl_log::framing::{Batch, Pieces, StreamError, TextBatch};
 use karl_log::input::source::Stream;
-use karl_log::json::duplicate_keys::find_duplicate_key;
+use karl_log::json::duplicate_keys::has_duplicate_key;
 use karl_log::json::project::{Path, PathTree, Scan, ScanFault};
 use karl_log::json::reference_parser;
 use karl_log::rejects::FileTally;
@@ -74,7 +74,7 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// Return a whole record like [`sound`]. Repairs and duplicate keys are noted; the last duplicate counts.
 pub(super) fn mended<'r>(raw: &'r [u8], counts: &mut LineCounts) -> Option<Cow<'r, [u8]>> {
     let sound = sound(raw);
-    if sound.as_deref().and_then(find_duplicate_key).is_some() {
+    if sound.as_deref().is_some_and(has_duplicate_key) {
         counts.note("duplicate_keys");
     }
     if matches!(sound, Some(Cow::Owned(_))) {
