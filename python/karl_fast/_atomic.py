@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -123,6 +122,8 @@ def _is_at(file: BinaryIO, place: Path) -> bool:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove unfinished files of killed processes."""
+    import shutil  # files are written without
+
     for draft in folder.glob(f"{UNFINISHED}*"):
         if draft.is_dir():
             shutil.rmtree(draft)
@@ -205,6 +206,8 @@ def refuse_special(path: Path) -> None:
 @contextlib.contextmanager
 def write_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that gets its final name once it is complete."""
+    import shutil  # as in remove_unfinished
+
     draft = path.with_name(UNFINISHED + path.name)
     with name_file_errors(path):
         shutil.rmtree(draft, ignore_errors=True)

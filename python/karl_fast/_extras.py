@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from importlib import import_module, util
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from karl_fast.errors import MissingExtraError
 
@@ -79,6 +78,7 @@ def _source() -> tuple[Path, bool] | None:
     The second is True where the checkout itself is imported.
     """
     from importlib import metadata  # 14 ms, which only an error is to wait for
+    from urllib.parse import unquote, urlsplit
 
     try:
         record = json.loads(metadata.distribution("karl-fast").read_text("direct_url.json") or "{}")

@@ -12,7 +12,6 @@ difference. Groups named by a bare number are left out: a row number means nothi
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -85,6 +84,8 @@ def _json(value: Any) -> str:
 
 
 def _hash(text: str) -> str:
+    import hashlib  # a data set is made without
+
     plain = " ".join(text.split()).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(plain, digest_size=BYTES).hexdigest()
 

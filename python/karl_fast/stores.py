@@ -18,12 +18,10 @@ import functools
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 from karl_fast._extras import missing_extra
 from karl_fast.errors import (
@@ -86,6 +84,8 @@ def is_url(name: object) -> bool:
     """
     if not isinstance(name, str) or not (match := re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", name)):
         return False
+    from urllib.parse import urlsplit  # logs in files do without
+
     scheme, parts = match[1].lower(), urlsplit(name)
     if scheme not in SCHEMES:
         raise UsageError(f"{scheme}:// is not read, wanted a path, or a URL of {', '.join(SCHEMES)}")
@@ -223,6 +223,8 @@ def _open_store(root: str) -> Store:
 
 def _locate(url: str) -> tuple[Store, str]:
     """Return the store of a URL, and the key of the object."""
+    from urllib.parse import unquote  # as in is_url
+
     scheme, rest = url.split("://", 1)
     if scheme.lower() == "hf":
         return _open_store("hf:/"), rest
@@ -393,6 +395,8 @@ def new_data_set(url: str, *, force: bool) -> Iterator[tuple[Path, Callable[[], 
         UsageError: the store is read only.
         FileError: it cannot be read or written.
     """
+    import tempfile  # as in is_url
+
     store, key = _locate(url)
     if url.startswith(READ_ONLY):
         raise UsageError(f"cannot write {url}: objects are written to s3://, gs://, az:// and hf://")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from karl_fast.errors import FileError, LogError
 from karl_fast.log.spool import copy_error, refuse_change, temporary
 
 if TYPE_CHECKING:
+    import zipfile
     from collections.abc import Iterator
 
 SUFFIX = ".eval"
@@ -33,7 +32,6 @@ CHUNKED = re.compile(r"samples/.+/sample\.json")
 CHUNK = 1 << 20
 """Bytes of a sample that are in memory at a time."""
 
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError)
 
 CONVERT = "inspect log convert --to json --output-dir json {} writes a log that is read"
 
@@ -65,6 +63,9 @@ def samples(path: str) -> Iterator[str]:
 
 
 def _write_samples(path: str, copy: str) -> None:
+    import zipfile  # most commands read no such log
+    import zlib
+
     hint = CONVERT.format(path)
     try:
         with _open(path) as archive, Path(copy).open("wb") as out:
@@ -77,7 +78,7 @@ def _write_samples(path: str, copy: str) -> None:
                     while chunk := sample.read(CHUNK):
                         out.write(chunk.replace(b"\n", b" ").replace(b"\r", b" "))
                 out.write(b"\n")
-    except DAMAGED as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise LogError(f"{path}: it is a damaged log of Inspect: {error}", hint="copy it again") from error
     except (NotImplementedError, RuntimeError) as error:  # a compression that Python lacks; a password
         raise LogError(f"{path}: it is a log of Inspect that cannot be unpacked: {error}", hint=hint) from error
@@ -86,6 +87,8 @@ def _write_samples(path: str, copy: str) -> None:
 
 
 def _open(path: str) -> zipfile.ZipFile:
+    import zipfile  # as in _write_samples
+
     try:
         return zipfile.ZipFile(path)
     except OSError as error:

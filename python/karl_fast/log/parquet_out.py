@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +104,8 @@ def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = (
         OutputExistsError: the file exists, and ``force`` is not set; or the path is not a Parquet file.
         FileError: it cannot be written; nothing is left behind.
     """
+    import tempfile  # most logs are not Parquet
+
     pyarrow, parquet = require_pyarrow()
     target = _target(path, force=force)
     refuse_read(path, read)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +30,8 @@ def spool(name: str) -> Iterator[str]:
         FileError: the stream cannot be read, or the copy not be written.
         LogError: it is a device without an end.
     """
+    import shutil  # a log in a file is not copied
+
     with temporary(name) as path:
         try:
             with Path(path).open("wb") as copy, _open(name) as stream:
@@ -82,6 +82,8 @@ def temporary(name: str) -> Iterator[str]:
     Raises:
         FileError: it cannot be made.
     """
+    import tempfile  # as in the copy of a stream
+
     with contextlib.ExitStack() as stack:
         try:
             with _deferred_signals():

@@ -177,11 +177,14 @@ def convert(
     with open_transcripts(sources, out, place, format=format, force=force, rewarded=rate != "log") as (logs, target):
         if rate == "outcomes":
             return account_of(_convert_with_outcomes(logs, target, format, options, progress), logs)
-        from karl_fast.reward.karl import weights  # NumPy comes with it
+        weights = [0.0, 0.0, 0.0]  # only the rates of KARL read them
+        if rate in KARL_RATES[1:]:
+            from karl_fast.reward import karl  # NumPy comes with it
 
+            weights = karl.weights()
         try:
             facts = _core.convert(
-                logs.files, target, format=format, to=to, rate=rate, weights=weights(), progress=progress, **options
+                logs.files, target, format=format, to=to, rate=rate, weights=weights, progress=progress, **options
             )
         except AlreadyConvertedError as error:
             if to == "karl":
