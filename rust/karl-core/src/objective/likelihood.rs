@@ -224,7 +224,8 @@ impl<T: RealArithmetic> Kernel for SumBlock<'_, '_, T> {
     }
 }
 
-/// Write the coefficients of a row, and return the sum of its terms.
+/// Write the coefficients of a row, and return the sum of its terms. Each kind of gate has a loop of its own: a branch in
+/// the loop would keep it from becoming vector code.
 #[inline(always)]
 fn add_row<T: RealArithmetic>(
     part: &RolloutPart<'_, T>,
@@ -234,16 +235,38 @@ fn add_row<T: RealArithmetic>(
     room: &mut Room<T>,
     out: &mut [T],
 ) -> f64 {
+    match gates {
+        RowGates::Open => add_scaled(
+            part,
+            values,
+            #[inline(always)]
+            |_| T::ONE,
+            each,
+            room,
+            out,
+        ),
+        RowGates::Probability => add_scaled(part, values, T::exp, each, room, out),
+        RowGates::Surprisal(gates) => {
+            add_scaled(part, values, |value| T::narrow(gates.of(value.widen())), each, room, out)
+        }
+    }
+}
+
+#[inline(always)]
+fn add_scaled<T: RealArithmetic>(
+    part: &RolloutPart<'_, T>,
+    values: &[T],
+    scale: impl Fn(T) -> T,
+    each: f64,
+    room: &mut Room<T>,
+    out: &mut [T],
+) -> f64 {
     let (zero, each, mut total) = (T::default(), T::narrow(each), 0.0);
     let pieces = out.chunks_mut(PIECE).zip(values.chunks(PIECE)).zip(part.keep.chunks(PIECE));
     for ((out, values), keep) in pieces {
         let terms = &mut room.terms[..out.len()];
         for (((out, term_of), &value), &keep) in out.iter_mut().zip(terms.iter_mut()).zip(values).zip(keep) {
-            let scale = match gates {
-                RowGates::Open => T::ONE,
-                RowGates::Probability => value.exp(),
-                RowGates::Surprisal(gates) => T::narrow(gates.of(value.widen())),
-            };
+            let scale = scale(value);
             *term_of = if keep { scale * value } else { zero };
             *out = if keep { each * scale } else { zero };
         }

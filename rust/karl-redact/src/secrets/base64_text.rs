@@ -45,9 +45,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Return whether a run may have a text.
+    /// Return whether a run in a string of JSON, as it is written, may have a text. One that begins with the digits of an
+    /// escape may begin behind them.
     pub(super) fn may_have_text(self, bytes: &[u8]) -> bool {
-        starts(bytes, self.from, self.to).next().is_some()
+        let is_escaped = bytes[..self.from].ends_with(b"\\") && bytes[self.from] == b'u';
+        is_escaped || starts(bytes, self.from, self.to).next().is_some()
     }
 }
 

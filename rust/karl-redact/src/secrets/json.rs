@@ -101,7 +101,7 @@ fn may_enclose(raw: &str) -> bool {
     while let Some(shorter) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| rest.strip_prefix(escape)) {
         rest = shorter.trim_ascii_start();
     }
-    rest.starts_with(['{', '[']) || rest.starts_with("\\\"")
+    rest.starts_with(['{', '[']) || rest.starts_with("\\\"") || rest.starts_with("\\u00")
 }
 
 /// Names of the strings of a text that have been judged. Most rows repeat a few.
@@ -273,5 +273,45 @@ impl<'a> StringPlace<'a> {
             length if length == self.last.len() || !short(self.first) => format!(" {} ", self.last),
             _ => format!("{} {} ", self.first, self.last),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces of strings of JSON, as they are written: secrets, their signs, and what may stand around them.
+    #[rustfmt::skip]
+    const PIECES: [&str; 43] = [
+        "gh\u{70}_Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d", "AKI\u{41}Q3EXAMPL7K2V9WX", "password=", "hunter2Secret9!", "s3cr3tWord",
+        "TOKEN", "token: ", "API key: ", "api_key=", "Zx8Kq2Lm9Pv4Rt7Wy1Bn", "Cookie\\\": \\\"sid=Ab3dEf6hIj9kLm2nOp5q\\\"",
+        "https://bob:", "@example.com", "cGFzc3dvcmQ9aHVudGVyMlNlY3JldDkh", "Z2hwX0FiM2RFZjZoSWo5a0xtMm5PcDVxUnM4dFV2MXdYeTR6QWIzZA==",
+        "Bearer ", "curl -u ", "0123456789abcdef0123456789abcdef", ".", "-", "$2a$10$", "\\\\$2a\\\\$", "1\\\\/", "sig\\\\", "-----BEGIN ",
+        "\\n", "\\t", "\\\"", "\\\\", "\\/", "\\u00e9", "\\u5956", "\\u001b[32m", "\\u006b", "\\ud83d\\ude00", "\\b",
+        " ", "a", "n", "{\\\"", "\\\": 1}", "[",
+        "{\\\"seedwords\\\": \\\"legal winner thank year wave sausage worth useful legal winner thank yellow\\\"}",
+    ];
+
+    #[test]
+    fn a_string_without_a_hint_has_no_secret_by_itself() {
+        let mut number = 3_usize;
+        let mut next = |below: usize| {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (number >> 40) % below
+        };
+        let (mut with, mut without) = (0, 0);
+        for _ in 0..20_000 {
+            let raw: String = (0..=next(5)).map(|_| PIECES[next(PIECES.len())]).collect();
+            let text = format!(r#"{{"a": "x", "b": "{raw}"}}"#);
+            let all = strings(&text).unwrap();
+            let mut hints = Hints { positions: Traces::of(&text).positions(&text), at: 0 };
+            for literal in &all {
+                let secrets = of(literal, "", "", 0);
+                let is_near = hints.is_near(literal);
+                assert!(is_near || secrets.is_empty(), "{raw}: {secrets:?}");
+                (with, without) = (with + usize::from(!secrets.is_empty()), without + usize::from(!is_near));
+            }
+        }
+        assert!(with > 2000 && without > 2000, "{with} {without}");
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Literal<'a> {
     /// Its content as it is written.
     pub(super) raw: &'a str,
     pub(super) has_escapes: bool,
-    /// True if it has an escape other than those of quotes, backslashes, line breaks and tabs.
+    /// True if it has an escape of a printed letter other than a quote or a backslash: a sign may be hidden in it.
     pub(super) has_rare_escapes: bool,
     pub(super) is_key: bool,
 }
@@ -151,24 +151,26 @@ impl<'a> Reader<'a> {
                 return Some(literal);
             }
             has_escapes = true;
-            has_rare_escapes |= !matches!(self.peek(), Some(b'"' | b'\\' | b'n' | b'r' | b't'));
-            self.escape()?;
+            has_rare_escapes |= self.escape()?;
         }
     }
 
-    /// Pass what follows a backslash; half of a surrogate pair is not a character.
-    fn escape(&mut self) -> Option<()> {
+    /// Pass what follows a backslash; return whether that is a rare escape of a printed letter. Half of a surrogate pair is not a
+    /// character.
+    fn escape(&mut self) -> Option<bool> {
         let letter = self.peek()?;
         self.at += 1;
         match letter {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'"' | b'\\' | b'n' | b'r' | b't' => Some(false),
+            // The letters of the last two would be those of a word.
+            b'/' | b'b' | b'f' => Some(true),
             b'u' => match self.unit()? {
                 0xd800..=0xdbff => {
                     self.text.as_bytes()[self.at..].starts_with(b"\\u").then(|| self.at += 2)?;
-                    matches!(self.unit()?, 0xdc00..=0xdfff).then_some(())
+                    matches!(self.unit()?, 0xdc00..=0xdfff).then_some(false)
                 }
                 0xdc00..=0xdfff => None,
-                _ => Some(()),
+                unit => Some((0x20..0x80).contains(&unit)),
             },
             _ => None,
         }

@@ -85,9 +85,8 @@ impl Traces {
     }
 
     /// Return positions of a text of JSON, in order, one of which is in each of its strings that has a secret by itself.
-    /// They hold for strings that are not decoded, if their only escapes are those of quotes, backslashes, line breaks
-    /// and tabs: what makes a secret has none of these but in [`Sign::Escaped`], and of a sign in such a string only
-    /// what is asked before any escape can count.
+    /// They hold for strings that are not decoded, but for those with rare escapes: what makes a secret has no other
+    /// escape but in [`Sign::Escaped`], and of a sign in such a string only what is asked before any escape can count.
     pub(super) fn positions(&self, text: &str) -> Vec<usize> {
         let runs = self.runs.iter().filter(|run| run.may_have_text(text.as_bytes())).map(|run| run.from);
         let outlines = self.outlines.iter().map(|outline| outline.from);
