@@ -1,8 +1,8 @@
 //! Pattern-based detection of secrets in training rows.
 //!
 //! ```text
-//! text ──► JSON? ──► each of its strings ──► signs ──► pattern of the family ──► placeholder? ──► one replacement
-//!                                                  └─► name and value, address, private key ──┘
+//! text ──► JSON? ──► its strings with a trace ──► signs ──► pattern of the family ──► placeholder? ──► one replacement
+//!                                                     └─► name and value, address, private key ──┘
 //! ```
 //!
 //! The patterns cover the keys of common services, and names of variables that hold secrets; this does not
