@@ -49,12 +49,12 @@ fn inside<'a>(text: &'a str, strings: &[Literal<'a>], depth: usize) -> Vec<Secre
         place.enter(text, literal);
         let is_searched = hints.is_near(literal);
         if literal.is_key {
-            let mut found = if is_searched { of(literal, "", "", depth) } else { Vec::new() };
-            for secret in &mut found {
+            let mut of_key = if is_searched { of(literal, "", "", depth) } else { Vec::new() };
+            for secret in &mut of_key {
                 secret.key = masked + 1;
             }
-            masked += found.len();
-            all.append(&mut found);
+            masked += of_key.len();
+            all.append(&mut of_key);
             place.pass_key(*literal);
             continue;
         }

@@ -139,28 +139,28 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
 
 /// Return the same from the traces of the text.
 pub(super) fn search_at(text: &str, traces: &Traces) -> Vec<Secret> {
-    let mut found = Vec::new();
+    let mut secrets = Vec::new();
     let mut done = Done::default();
     for &Hit { from, to, sign } in &traces.hits {
         match SIGNS.means[sign] {
-            Sign::Family(at) => found.extend(done.family(text, at, from)),
-            Sign::Name => done.name(text, from, to, &mut found),
-            Sign::Url => found.extend(url::password(text, from, to)),
-            Sign::Key => done.key(text, from, &mut found),
+            Sign::Family(at) => secrets.extend(done.family(text, at, from)),
+            Sign::Name => done.name(text, from, to, &mut secrets),
+            Sign::Url => secrets.extend(url::password(text, from, to)),
+            Sign::Key => done.key(text, from, &mut secrets),
             Sign::Escaped => {}
         }
     }
     for &Outline { family, from } in &traces.outlines {
         let at = FAMILIES.iter().position(|other| other.name == family && other.signs.is_empty());
-        found.extend(at.and_then(|at| matched(text, at, from)));
+        secrets.extend(at.and_then(|at| matched(text, at, from)));
     }
-    if !found.is_empty() {
-        beside_ids(text, &mut found);
+    if !secrets.is_empty() {
+        beside_ids(text, &mut secrets);
         let marks: Vec<_> =
             text.match_indices(MARK).filter_map(|(at, _)| Some((at, mark_end(text, at)?))).collect();
-        found.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
+        secrets.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
     }
-    merged(found)
+    merged(secrets)
 }
 
 /// Add the secret access keys beside the access key ids found.
